@@ -1,0 +1,153 @@
+"""What can go wrong for a caller.
+
+LoradeckError
+├── InvalidRequest          400  a field of a request is out of range or of the wrong kind
+├── ModelNotFound           404  no base, alias or version of that name for this caller
+├── AdapterNotFound         404  a control call named an adapter that is not registered
+├── SourceNotAllowed        403  the path or URL is outside the allowed sources
+├── AdapterRefused          422  the folder cannot be served on this base, with the field or tensor at fault
+├── Conflict                409  the alias is taken, the adapter is busy, a pin would not fit
+├── PayloadTooLarge         413  the body is over the cap
+├── Overloaded              429  a queue or limit is full; carries retry_after_s
+├── NotReady                503  the engine is starting, stopping or stuck
+├── BaseRefused                  the base folder cannot be served (start-up)
+└── EngineFault             500  our bug; the request it hit ends, the engine goes on
+"""
+
+from __future__ import annotations
+
+
+class LoradeckError(Exception):
+    """A refusal that reaches the caller whole.
+
+    ``code`` is for machines, ``message`` for people: what, why, what to do. ``param`` names the field or tensor,
+    ``expected`` and ``found`` are shown as given.
+    """
+
+    status = 500
+    kind = "internal_error"
+    code = "internal_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        expected: object = None,
+        found: object = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or type(self).code
+        self.param = param
+        self.expected = expected
+        self.found = found
+
+
+class InvalidRequest(LoradeckError):
+    """A field is out of range or of the wrong kind."""
+
+    status = 400
+    kind = "invalid_request_error"
+    code = "invalid_value"
+
+
+class ModelNotFound(LoradeckError):
+    """No base, alias or version of that name for this caller."""
+
+    status = 404
+    kind = "invalid_request_error"
+    code = "model_not_found"
+
+
+class AdapterNotFound(LoradeckError):
+    """A control call named an adapter that is not registered."""
+
+    status = 404
+    kind = "invalid_request_error"
+    code = "adapter_not_found"
+
+
+class SourceNotAllowed(LoradeckError):
+    """The source is outside the allowed ones; says nothing about whether it exists."""
+
+    status = 403
+    kind = "permission_error"
+    code = "source_not_allowed"
+
+
+class AdapterRefused(LoradeckError):
+    """The adapter cannot be served on this base."""
+
+    status = 422
+    kind = "invalid_request_error"
+    code = "adapter_refused"
+
+
+class Conflict(LoradeckError):
+    """The state forbids it: the alias is taken, the adapter is busy, a pin would not fit.
+
+    ``arithmetic`` holds the lines of the sum that decided, as (label, pages).
+    """
+
+    status = 409
+    kind = "conflict_error"
+    code = "conflict"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        expected: object = None,
+        found: object = None,
+        arithmetic: tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        super().__init__(message, code=code, param=param, expected=expected, found=found)
+        self.arithmetic = arithmetic
+
+
+class PayloadTooLarge(LoradeckError):
+    """The body is over the cap."""
+
+    status = 413
+    kind = "invalid_request_error"
+    code = "payload_too_large"
+
+
+class Overloaded(LoradeckError):
+    """A queue or limit is full."""
+
+    status = 429
+    kind = "rate_limit_error"
+    code = "rate_limit_exceeded"
+
+    def __init__(self, message: str, *, retry_after_s: float = 1.0, code: str | None = None, param: str | None = None) -> None:
+        super().__init__(message, code=code, param=param)
+        self.retry_after_s = retry_after_s
+
+
+class NotReady(LoradeckError):
+    """The engine is starting, stopping or stuck."""
+
+    status = 503
+    kind = "service_unavailable"
+    code = "not_ready"
+
+
+class BaseRefused(LoradeckError):
+    """The base folder cannot be served; raised at start-up."""
+
+    status = 422
+    kind = "invalid_request_error"
+    code = "base_refused"
+
+
+class EngineFault(LoradeckError):
+    """Our bug. The request it hit ends with this; the engine goes on."""
+
+    status = 500
+    kind = "internal_error"
+    code = "engine_fault"

@@ -1,0 +1,30 @@
+"""Names of things, so that a digest is never mistaken for an alias."""
+
+from __future__ import annotations
+
+from typing import Literal, NewType
+
+AdapterId = NewType("AdapterId", str)
+"""Version id: the first 32 hex digits of the content digest. Immutable."""
+
+RequestId = NewType("RequestId", str)
+TenantId = NewType("TenantId", str)
+
+Tier = Literal["device", "host", "disk", "remote"]
+"""Where an adapter's weights are, nearest first."""
+
+Residency = Literal["device", "loading", "host", "disk", "remote", "draining"]
+"""A tier, or the way to or from ``device``."""
+
+WaitReason = Literal[
+    "tenant_limit",
+    "kv_pages",
+    "adapter_pages",
+    "adapter_loading",
+    "batch_full",
+    "fair_share",
+    "draining",
+]
+"""Why a request that could run does not; the same code in API, metrics and console."""
+
+DEFAULT_TENANT = TenantId("default")

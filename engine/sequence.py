@@ -1,0 +1,69 @@
+"""A choice of a request while it runs. Owned by the engine thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from engine.ids import AdapterId, TenantId, Tier, WaitReason
+    from engine.request import Request
+
+SequenceState = Literal["waiting", "running", "finished"]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Sequence:
+    """One choice of one request: its tokens, its pages, how far it is computed.
+
+    Owned by the engine thread. Invariant: ``num_computed <= len(token_ids)``; pages cover ``num_computed`` tokens
+    and, while running, the tokens of the planned step.
+    """
+
+    key: int
+    """Unique in the process, rising with arrival: the tie-break of every queue."""
+    request: Request
+    index: int
+    """Which of the request's ``n`` choices."""
+    adapter: AdapterId | None
+    token_ids: list[int]
+    """Prompt, then output."""
+    num_prompt: int
+    arrived_s: float
+    tier_at_arrival: Tier | None = None
+    state: SequenceState = "waiting"
+    num_computed: int = 0
+    num_cached: int = 0
+    """Prompt tokens whose KV was shared rather than computed."""
+    pages: list[int] = field(default_factory=list)
+    """Arena page ids, in token order; shared prefix pages first."""
+    leased: bool = False
+    """Whether it holds a lease on its adapter."""
+    cancelled: bool = False
+    preemptions: int = 0
+    wait_reason: WaitReason | None = None
+    waits: dict[str, float] = field(default_factory=dict)
+    """Seconds waited, by reason code."""
+    scheduled_s: float | None = None
+    first_token_s: float | None = None
+    first_step: int = 0
+
+    @property
+    def tenant(self) -> TenantId:
+        """Whose it is."""
+        return self.request.tenant
+
+    @property
+    def num_tokens(self) -> int:
+        """Prompt and output so far."""
+        return len(self.token_ids)
+
+    @property
+    def num_output(self) -> int:
+        """Tokens generated so far."""
+        return len(self.token_ids) - self.num_prompt
+
+    @property
+    def num_uncomputed(self) -> int:
+        """Tokens that still need a forward pass; 1 while decoding."""
+        return len(self.token_ids) - self.num_computed
