@@ -1,0 +1,1 @@
+"""What the engine measured about itself, for readers on other threads."""

@@ -1,0 +1,133 @@
+"""What the engine tells the rest of the process: the latest snapshot, events, steps and finished requests."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from engine.events import AdapterEvicted, Event, EventPage, RequestPreempted
+from engine.snapshot import EMPTY, EngineSnapshot, LoadRecord, RatesSnapshot, RequestsSnapshot, StepRecord, TenantRow, TotalsSnapshot
+from engine.telemetry.cumulative import Cumulative
+from engine.telemetry.ring import Ring
+from engine.telemetry.windows import AdapterTraffic, Windows
+
+if TYPE_CHECKING:
+    from engine.clock import Clock
+    from engine.ids import AdapterId, RequestId
+    from engine.request import RequestRecord
+
+EVENTS_KEPT = 4096
+STEPS_KEPT = 2048
+RECORDS_KEPT = 4096
+LOADS_KEPT = 512
+
+
+class Publisher:
+    """The engine thread records; any thread reads ``snapshot``, the rings and ``cumulative``.
+
+    Only ``record_event`` may be called from another thread. ``rates``, ``tenants`` and ``adapter`` move windows forward
+    and are for the engine thread, which puts what they give into the snapshot.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.snapshot: EngineSnapshot = EMPTY
+        self.cumulative = Cumulative()
+        self._clock = clock
+        self._windows = Windows(started_s=clock.now_s())
+        self._events: Ring[Event] = Ring(EVENTS_KEPT)
+        self._steps: Ring[StepRecord] = Ring(STEPS_KEPT)
+        self._records: Ring[RequestRecord] = Ring(RECORDS_KEPT)
+        self._loads: Ring[LoadRecord] = Ring(LOADS_KEPT)
+        self._token_s: dict[tuple[RequestId, int], float] = {}
+        self._event_lock = threading.Lock()
+
+    def publish(self, snapshot: EngineSnapshot) -> None:
+        """Replace the latest snapshot, whole."""
+        self.snapshot = snapshot
+
+    def record_request(self, record: RequestRecord) -> None:
+        """A request ended, in whatever way."""
+        self._records.append(record)
+        self.cumulative.record_request(record)
+        self._windows.record_request(record, now_s=self._clock.now_s())
+        for key in [key for key in self._token_s if key[0] == record.id]:
+            del self._token_s[key]
+
+    def record_step(self, step: StepRecord, *, output_tokens: int) -> None:
+        """A forward pass ended and yielded so many tokens."""
+        self._steps.append(step)
+        self.cumulative.record_step(output_tokens=output_tokens)
+        gaps_s = self._gaps_s(step)
+        for gap_s in gaps_s:
+            self.cumulative.inter_token_s.observe(gap_s)
+        self._windows.record_step(
+            step.duration_s,
+            prompt_tokens=sum(row.tokens for row in step.rows if row.phase == "prefill"),
+            output_tokens=output_tokens,
+            gaps_s=gaps_s,
+            now_s=self._clock.now_s(),
+        )
+
+    def record_load(self, load: LoadRecord) -> None:
+        """A load to the device ended."""
+        self._loads.append(load)
+        self.cumulative.record_load(load)
+
+    def record_event(self, event: Event) -> int:
+        """Something rare happened; returns the event's number. Any thread."""
+        with self._event_lock:
+            if isinstance(event, AdapterEvicted):
+                self.cumulative.evictions.add(event.because)
+            elif isinstance(event, RequestPreempted):
+                self.cumulative.preemptions += 1
+            return self._events.append(event)
+
+    @property
+    def newest_event(self) -> int:
+        """Number of the newest event; 0 before the first."""
+        return self._events.newest
+
+    def events(self, after: int = 0, limit: int = 500) -> EventPage:
+        """Events numbered above ``after``, oldest first."""
+        events, lost = self._events.after(after, limit=limit)
+        return EventPage(events=events, lost=lost, newest=self._events.newest)
+
+    def steps(self, after: int = 0) -> tuple[StepRecord, ...]:
+        """Kept steps above step ``after``, oldest first."""
+        return tuple(step for step in self._steps.all() if step.step > after)
+
+    def records(self, after_s: float = 0.0) -> tuple[RequestRecord, ...]:
+        """Kept requests that ended after ``after_s`` (monotonic seconds), oldest first."""
+        return tuple(record for record in self._records.all() if record.arrived_s + record.e2e_s > after_s)
+
+    def loads(self) -> tuple[LoadRecord, ...]:
+        """The newest loads, oldest first."""
+        return self._loads.all()
+
+    def totals(self) -> TotalsSnapshot:
+        """Counters since start."""
+        return self.cumulative.totals()
+
+    def rates(self, now_s: float) -> RatesSnapshot:
+        """The last minute, whole engine. Engine thread only."""
+        return self._windows.rates(now_s)
+
+    def tenants(self, now_s: float, live: RequestsSnapshot | None = None) -> tuple[TenantRow, ...]:
+        """The last minute by tenant, with what runs and waits in ``live``. Engine thread only."""
+        return self._windows.tenants(now_s, live or RequestsSnapshot())
+
+    def adapter(self, adapter: AdapterId, now_s: float) -> AdapterTraffic | None:
+        """One adapter's traffic; None if it never answered. Engine thread only."""
+        return self._windows.adapter(adapter, now_s)
+
+    def _gaps_s(self, step: StepRecord) -> list[float]:
+        """Seconds since the previous token of each choice that decoded; prefill sets the first mark and never moves a later one."""
+        ended_s = step.started_s + step.duration_s
+        gaps_s = []
+        for row in step.rows:
+            key = (row.request, row.index)
+            if row.phase == "decode":
+                gaps_s.append(ended_s - self._token_s.get(key, step.started_s))
+            if row.phase == "decode" or key not in self._token_s:
+                self._token_s[key] = ended_s
+        return gaps_s
