@@ -1,0 +1,1 @@
+"""Decoders: what they are made of, and their forward pass."""
