@@ -65,6 +65,8 @@ class TokenChunk:
     token_ids: tuple[int, ...] = ()
     text: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
+    prompt_logprobs: tuple[TokenLogprob, ...] = ()
+    """Of the prompt's tokens from the second on, whole, on a choice's first chunk; only with ``Request.echo_logprobs``."""
     finish_reason: FinishReason | None = None
     step: int = 0
 
