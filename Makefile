@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
-PIP := $(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(PYTHON) -m pip install -qq --disable-pip-version-check -c constraints.txt
 PINS := $(shell cat pyproject.toml constraints.txt | sha256sum | cut -c1-16)
 READY := $(VENV)/ready-$(PINS)
 # Tests run in two processes; one thread of torch in each is fastest for models this small.
