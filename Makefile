@@ -17,6 +17,7 @@ help: ## list the verbs
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 22
 
 setup: $(READY) ## create .venv and install the pins; seconds when done before
+	@:
 
 run: setup ## start Loradeck; ARGS="--port 9000" passes flags
 	@$(PYTHON) run.py $(ARGS)
