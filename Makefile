@@ -35,7 +35,7 @@ bench: $(READY)-test ## measure; ARGS="flat --json" chooses what
 	@$(PYTHON) -m engine.bench $(or $(ARGS),mixed)
 
 screenshots: $(READY)-test browser fonts ## start Loradeck, send it traffic, rewrite screenshots/
-	@$(PYTHON) tests/capture_screenshots.py
+	@$(PYTHON) -m tests.capture_screenshots
 
 gpu: $(READY)-test ## checks and figures that need a CUDA device
 	@$(PYTHON) -m pytest -m gpu $(ARGS)

@@ -49,19 +49,15 @@ def open_port(settings: Settings) -> socket.socket:
     """A listening socket, taken before the model loads so that a port in use shows at once. Raises CannotListen."""
     where = f"{settings.host}:{settings.port}"
     try:
-        family, kind, _, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+        family, _, _, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
         if not ipaddress.ip_address(address[0]).is_loopback:
             raise CannotListen(
                 f"Loradeck does not listen on {where}: other machines could reach it, and there is no admin account to keep strangers out. "
                 "Use --host 127.0.0.1, and a tunnel such as ssh -L to reach it from elsewhere."
             )
-        port = socket.socket(family, kind)
-        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        port.bind(address)
-        port.listen()
+        return socket.create_server(address, family=family)
     except OSError as error:
-        raise CannotListen(f"Cannot listen on {where}: {error.strerror}. Choose another with --host and --port.") from error
-    return port
+        raise CannotListen(f"Cannot listen on {where}: {error.strerror}. Choose another with --host or --port.") from error
 
 
 def serve(settings: Settings, port: socket.socket) -> None:

@@ -1,0 +1,46 @@
+"""What someone at the terminal sees when Loradeck cannot start."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+import run
+
+
+def test_bad_settings_are_named_by_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every wrong flag gets its own line, and nobody sees a traceback."""
+    assert run.main(["--port", "x", "--max-rank", "900", "--memory", "8 apples"]) == 2
+    error = capsys.readouterr().err
+    assert all(flag in error for flag in ("--port: ", "--max-rank: ", "--memory: "))
+    assert "Traceback" not in error
+
+
+def test_unreadable_environment(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A list in the environment that is not JSON names its setting."""
+    monkeypatch.setenv("LORADECK_SOURCE_ALLOW", "/a")
+    assert run.main([]) == 2
+    assert "source_allow" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "127.0.0.1.example.invalid"])
+def test_only_this_machine(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without an admin no address but loopback is taken, whatever its name looks like."""
+    assert run.main(["--host", host]) == 2
+    assert host in capsys.readouterr().err
+
+
+def test_port_in_use(free_port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """A taken port is told before anything loads, with the flag that helps."""
+    with socket.create_server(("127.0.0.1", free_port)):
+        assert run.main(["--port", str(free_port)]) == 2
+    error = capsys.readouterr().err
+    assert str(free_port) in error
+    assert "--port" in error
+
+
+def test_port_zero_takes_a_free_one() -> None:
+    """``--port 0`` listens on a port that the system chose."""
+    with run.open_port(run.Settings(port=0)) as port:
+        assert port.getsockname()[1] > 0
