@@ -25,7 +25,7 @@ class Linear(Protocol):
     """Bytes it holds."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """[T, in] → [T, out]"""
+        """[T, in] → [T, out]."""
         ...
 
 
@@ -52,7 +52,7 @@ class PlainLinear:
         self.nbytes = weight.nbytes + _nbytes(bias)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """[T, in] → [T, out]"""
+        """[T, in] → [T, out]."""
         return functional.linear(x, self.weight, self.bias)
 
 
@@ -68,7 +68,7 @@ class PackedLinear:
         self.nbytes = weight.nbytes + _nbytes(bias)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """[T, in] → [T, out]"""
+        """[T, in] → [T, out]."""
         return self.apply(x, self.packed, self.bias, "none", [], "")  # type: ignore[no-any-return]
 
 
@@ -91,7 +91,7 @@ class Int8Linear:
         self.nbytes = weight.numel() + scales.nbytes + _nbytes(bias)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """[T, in] → [T, out]"""
+        """[T, in] → [T, out]."""
         return self.apply(x, self.packed, self.reduce_range)  # type: ignore[no-any-return]
 
 

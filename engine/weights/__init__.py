@@ -1,0 +1,1 @@
+"""Base weights: from files to parameters, and their digest."""
