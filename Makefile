@@ -10,7 +10,7 @@ PYTHON := $(VENV)/bin/python
 PIP := $(PYTHON) -m pip install -qq --disable-pip-version-check -c constraints.txt
 PINS := $(shell cat pyproject.toml constraints.txt | sha256sum | cut -c1-16)
 READY := $(VENV)/ready-$(PINS)
-# Tests run in two processes; one thread of torch in each is fastest for models this small.
+# Tests run in two processes, each with one thread of torch: models this small lose by being split. A file stays in one process.
 WORKERS ?= 2
 
 help: ## list the verbs
@@ -23,7 +23,7 @@ run: setup ## start Loradeck; ARGS="--port 9000" passes flags
 	@$(PYTHON) run.py $(ARGS)
 
 test: $(READY)-test browser ## all tests that need no GPU; ARGS="-k fair" passes flags to pytest
-	@OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(WORKERS) -m "not gpu" $(ARGS)
+	@OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "not gpu" $(ARGS)
 
 check: $(READY)-test ## ruff, mypy, and the shape of the code
 	@$(PYTHON) -m ruff check .
