@@ -129,7 +129,8 @@ def test_a_finished_request_is_counted_everywhere() -> None:
     assert (traffic.requests, traffic.requests_per_min, traffic.hits, traffic.cold_starts) == (2, 2.0, 1, 1)
     assert traffic.ttft_p95_s == pytest.approx(0.35, rel=0.021)
     assert publisher.adapter(AdapterId("never"), 1060.0) is None
-    assert publisher.records(after_s=999.5) and not publisher.records(after_s=999.75)
+    assert publisher.records(after_s=999.5)
+    assert not publisher.records(after_s=999.75)
 
 
 def _step(number: int, started_s: float, *rows: StepRow) -> StepRecord:

@@ -1,0 +1,132 @@
+"""``/api/adapters``: list, register, look at, and move adapters. A ``ref`` is an alias or a version id, and may hold slashes."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from engine.api.adapter_rows import AdapterQuery, find_row, row_json, select_rows
+from engine.api.auth import tenant_of
+from engine.api.body import read_body
+from engine.api.queries import flag
+from engine.api.registering import register_in_thread
+from engine.api.schemas import ControlBody, RegisterBody
+from engine.errors import AdapterNotFound, InvalidRequest, NotReady
+from engine.ids import DEFAULT_TENANT, TenantId
+
+if TYPE_CHECKING:
+    from engine.control import ControlOutcome
+    from engine.engine import Engine
+
+CONTROL_TIMEOUT_S = 60.0
+NEW_ROW_WAIT_S = 0.05
+NEW_ROW_TRIES = 20
+
+Verb = Literal["warm", "pin", "unpin", "evict"]
+VERBS: tuple[Verb, ...] = ("warm", "pin", "unpin", "evict")
+
+
+def adapters_router(engine: Engine) -> APIRouter:
+    """The routes, over one engine."""
+    router = APIRouter(prefix="/adapters")
+
+    @router.get("")
+    async def list_adapters(request: Request) -> Response:
+        query = AdapterQuery.read(request.query_params)
+        rows, total = select_rows(engine.snapshot().adapters, query)
+        return _json({"adapters": [row_json(row) for row in rows], "total": total, "offset": query.offset, "limit": query.limit})
+
+    @router.post("")
+    async def register_adapter(request: Request) -> Response:
+        return await _register(engine, request)
+
+    @router.get("/{ref:path}")
+    async def get_adapter(request: Request, ref: str) -> Response:
+        return _json(await _settled_row(engine, ref, tenant_of(request)))
+
+    for verb in VERBS:
+        router.add_api_route(f"/{{ref:path}}/{verb}", partial(_control, engine, verb), methods=["POST"], name=verb)
+    return router
+
+
+async def _register(engine: Engine, request: Request) -> Response:
+    """201 with the version and its report, 200 when it was there already or nothing was to be changed."""
+    body = await read_body(request, RegisterBody)
+    if body.tenant not in {None, DEFAULT_TENANT}:
+        raise InvalidRequest("There is one tenant here, 'default'.", param="tenant", expected=DEFAULT_TENANT, found=body.tenant)
+    registration = await register_in_thread(
+        partial(
+            engine.register,
+            body.source,
+            alias=body.alias,
+            tenant=tenant_of(request),
+            dry_run=bool(body.dry_run),
+            replace=bool(body.replace),
+            compatible_base=bool(body.compatible_base),
+            by="api",
+        )
+    )
+    answer = {
+        "id": registration.row.id,
+        "alias": body.alias,
+        "created": registration.created,
+        "dry_run": registration.dry_run,
+        "adapter": row_json(registration.row),
+        "report": registration.report,
+    }
+    return _json(answer, status=201 if registration.created else 200)
+
+
+async def _control(engine: Engine, verb: Verb, request: Request, ref: str) -> Response:
+    """Runs a command and answers when it is done; with ``?preview=1`` says what it would do."""
+    body = await read_body(request, ControlBody) if await request.body() else ControlBody(reason=None)
+    preview = flag(request.query_params, "preview")
+    command = engine.control(
+        verb,
+        ref,
+        tenant=tenant_of(request),
+        tier=body.tier,
+        until_unix=body.until,
+        reason=body.reason or "",
+        by="api",
+        preview=bool(preview),
+    )
+    done, _ = await asyncio.wait({asyncio.wrap_future(command)}, timeout=CONTROL_TIMEOUT_S)
+    if not done:
+        raise NotReady(f"'{verb}' is under way and not done after {CONTROL_TIMEOUT_S:.0f} s.", code="still_under_way")
+    return _json(_outcome_json(done.pop().result()))
+
+
+async def _settled_row(engine: Engine, ref: str, tenant: TenantId) -> dict[str, Any]:
+    """The adapter's row; one registered a moment ago is waited for until a snapshot has it. Raises AdapterNotFound."""
+    for _ in range(NEW_ROW_TRIES):
+        row = find_row(engine.snapshot().adapters, ref)
+        if row is not None:
+            return row_json(row)
+        if all(ref not in {card.id, card.adapter} for card in engine.models(tenant)):
+            break
+        await asyncio.sleep(NEW_ROW_WAIT_S)
+    raise AdapterNotFound("No adapter of this name is registered.", param="ref", found=ref)
+
+
+def _outcome_json(outcome: ControlOutcome) -> dict[str, Any]:
+    return {
+        "verb": outcome.verb,
+        "adapter": row_json(outcome.adapter),
+        "applied": outcome.applied,
+        "preview": outcome.preview,
+        "message": outcome.message,
+        "arithmetic": [{"label": label, "pages": pages} for label, pages in outcome.arithmetic],
+        "victims": outcome.victims,
+        "eta_s": outcome.eta_s,
+        "waiting_leases": outcome.waiting_leases,
+    }
+
+
+def _json(value: object, *, status: int = 200) -> Response:
+    return Response(orjson.dumps(value), status, media_type="application/json")

@@ -1,0 +1,53 @@
+"""The HTTP application: ``/health`` and ``/metrics`` outside, ``/v1`` and ``/api`` as applications of their own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+from fastapi import APIRouter, FastAPI
+
+from engine.api.adapters import adapters_router
+from engine.api.body import BodyLimit
+from engine.api.chat import chat_router
+from engine.api.completions import completions_router
+from engine.api.lora import lora_router
+from engine.api.metrics import operations_router
+from engine.api.models import models_router
+from engine.api.refusals import install_handlers
+from engine.api.snapshot import snapshot_router
+from engine.api.trace import TraceRequests
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from engine.engine import Engine
+
+
+def build_app(engine: Engine) -> FastAPI:
+    """The outer application, to mount a console on at ``/``. Its lifespan starts the engine unless it runs, and stops it."""
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        if engine.health().state == "starting":
+            await anyio.to_thread.run_sync(engine.start)
+        yield
+        await anyio.to_thread.run_sync(engine.stop)
+
+    app = FastAPI(title="Loradeck", lifespan=lifespan, openapi_url=None, redirect_slashes=False)
+    app.include_router(operations_router(engine))
+    app.mount("/v1", _mounted(engine, chat_router(engine), completions_router(engine), models_router(engine), lora_router(engine)))
+    app.mount("/api", _mounted(engine, snapshot_router(engine), adapters_router(engine)))
+    install_handlers(app)
+    return app
+
+
+def _mounted(engine: Engine, *routers: APIRouter) -> ASGIApp:
+    """Routers as an application whose every error is JSON, with capped bodies, an id and a log line a request."""
+    app = FastAPI(openapi_url=None, redirect_slashes=False)
+    for router in routers:
+        app.include_router(router)
+    install_handlers(app)
+    return TraceRequests(BodyLimit(app, max_bytes=engine.settings.max_body))
