@@ -30,6 +30,10 @@ class StepPlan:
 
     step: int
     rows: tuple[PlannedRow, ...] = ()
+    preempted: tuple[tuple[Sequence, int], ...] = ()
+    """Sequences that had to give pages back, and how many pages; they wait to be recomputed."""
+    stranded: tuple[Sequence, ...] = ()
+    """Sequences that were ended because the arena cannot hold them any more (pins grew); everything is given back."""
 
     @property
     def is_empty(self) -> bool:

@@ -37,6 +37,8 @@ class Sequence:
     """Prompt tokens whose KV was shared rather than computed."""
     pages: list[int] = field(default_factory=list)
     """Arena page ids, in token order; shared prefix pages first."""
+    num_shared: int = 0
+    """The first pages, which belong to the prefix cache; the others are this sequence's own."""
     leased: bool = False
     """Whether it holds a lease on its adapter."""
     cancelled: bool = False
@@ -44,6 +46,8 @@ class Sequence:
     wait_reason: WaitReason | None = None
     waits: dict[str, float] = field(default_factory=dict)
     """Seconds waited, by reason code."""
+    waiting_since_s: float = 0.0
+    """While waiting: start of the wait that ``waits`` does not hold yet."""
     scheduled_s: float | None = None
     first_token_s: float | None = None
     first_step: int = 0

@@ -1,0 +1,118 @@
+"""Makes room in the arena: free pages first, then unread prefix pages, then idle adapters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from engine.adapters.eviction import Candidate, EvictionPolicy
+    from engine.ids import AdapterId
+    from engine.memory.pages import PagePool
+
+
+class PrefixPages(Protocol):
+    """The prefix cache, as a source of pages."""
+
+    @property
+    def num_idle(self) -> int:
+        """Pages that no sequence reads."""
+        ...
+
+    def evict(self, n: int) -> int:
+        """Free up to ``n`` idle pages, least recently used first; how many."""
+        ...
+
+
+class IdleAdapters(Protocol):
+    """Residency, as a source of pages."""
+
+    def evictable(self) -> Iterable[Candidate]:
+        """Adapters on the device that nothing holds there."""
+        ...
+
+    def evict_for_room(self, adapters: Iterable[AdapterId]) -> None:
+        """Give their pages back now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floors:
+    """Pages that one use may not take from the other."""
+
+    kv: int
+    """Adapters leave so many pages to KV."""
+    adapter: int
+    """KV leaves so many pages to adapters."""
+
+
+class Reclaimer:
+    """Never touches pages that a sequence reads, nor leased or pinned adapters. Owned by the engine thread.
+
+    ``reserve`` answers how many pages KV must leave so that a waiting adapter always comes in once others drain: those of pinned
+    adapters and of the largest other one. The adapter floor counts when it is larger.
+    """
+
+    def __init__(
+        self,
+        *,
+        pool: PagePool,
+        prefix: PrefixPages,
+        adapters: IdleAdapters,
+        policy: EvictionPolicy,
+        floors: Floors,
+        reserve: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.floors = floors
+        self._pool = pool
+        self._prefix = prefix
+        self._adapters = adapters
+        self._policy = policy
+        self._reserve = reserve
+
+    @property
+    def kv_ceiling(self) -> int:
+        """The most pages that sequences can hold together, once all that can leave has left."""
+        return self._pool.num_pages - max(self.floors.adapter, self._reserve())
+
+    def can_make_kv_room(self, n: int, *, besides: AdapterId | None = None) -> bool:
+        """Whether ``make_kv_room(n)`` would succeed, also if ``besides`` were leased first."""
+        if self._kv_in_use() + n > self.kv_ceiling:
+            return False
+        short = n - self._pool.num_free - self._prefix.num_idle
+        return short <= 0 or short <= sum(c.pages for c in self._adapters.evictable() if c.adapter != besides)
+
+    def make_kv_room(self, n: int) -> bool:
+        """Free pages until ``n`` can be taken for KV; False, and nothing changed, when that cannot be."""
+        if not self.can_make_kv_room(n):
+            return False
+        over = self._pool.count("kv") + self._pool.count("prefix") + n - self.kv_ceiling
+        self._prefix.evict(max(over, n - self._pool.num_free))
+        self._evict_adapters(n - self._pool.num_free)
+        return True
+
+    def adapter_room(self) -> int:
+        """Pages that an adapter could get now."""
+        evictable = sum(candidate.pages for candidate in self._adapters.evictable())
+        under_floor = self._pool.num_pages - self.floors.kv - self._pool.count("adapter")
+        return min(self._pool.num_free + self._prefix.num_idle, under_floor) + evictable
+
+    def make_adapter_room(self, n: int) -> list[AdapterId] | None:
+        """Free pages until ``n`` can be taken for an adapter: who was evicted. None, and nothing changed, when that cannot be."""
+        if n > self.adapter_room():
+            return None
+        over = self._pool.count("adapter") + n - (self._pool.num_pages - self.floors.kv)
+        self._prefix.evict(n - self._pool.num_free - max(over, 0))
+        return self._evict_adapters(max(over, n - self._pool.num_free))
+
+    def _kv_in_use(self) -> int:
+        return self._pool.count("kv") + self._pool.num_shared
+
+    def _evict_adapters(self, pages: int) -> list[AdapterId]:
+        if pages <= 0:
+            return []
+        victims = [victim.adapter for victim in self._policy.victims(self._adapters.evictable(), pages)]
+        self._adapters.evict_for_room(victims)
+        return victims

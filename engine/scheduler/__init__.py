@@ -1,0 +1,1 @@
+"""Which tokens of which sequences the next forward pass computes."""

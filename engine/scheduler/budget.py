@@ -1,0 +1,86 @@
+"""What one step may hold, and the step while it is put together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engine.plan import PlannedRow, StepPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from engine.ids import AdapterId
+    from engine.sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Budgets of every step."""
+
+    max_sequences: int
+    max_step_tokens: int
+    prefill_chunk: int
+    """Prompt tokens of one sequence in a step in which others decode."""
+    max_adapters: int
+    """Distinct adapters that run at once."""
+    page_tokens: int
+    drain_after_s: float
+    """How long an adapter may wait for pages or a place before others drain for it."""
+
+    @property
+    def max_running(self) -> int:
+        """Sequences that can all decode in one step."""
+        return min(self.max_sequences, self.max_step_tokens)
+
+
+@dataclass(slots=True, kw_only=True)
+class StepDraft:
+    """A step being planned. ``rows`` are keyed by sequence key."""
+
+    step: int
+    tokens_left: int
+    prefill_chunk: int
+    rows: dict[int, PlannedRow] = field(default_factory=dict)
+    num_decode: int = 0
+    preempted: list[tuple[Sequence, int]] = field(default_factory=list)
+    stranded: list[Sequence] = field(default_factory=list)
+    stalled: bool = False
+    """A running sequence waits for a page that nobody running can give."""
+    kv_waiter: Sequence | None = None
+    """The first in order that waits for KV pages; nobody behind it takes any."""
+    loads_left: int = 0
+    """Adapters that may still be asked for in this plan."""
+
+    def add(self, sequence: Sequence) -> None:
+        """Plan as many of the sequence's uncomputed tokens as the budget allows; needs ``tokens_left``."""
+        chunk = self.prefill_chunk if self.num_decode else self.tokens_left
+        num_tokens = min(sequence.num_uncomputed, self.tokens_left, chunk)
+        start = sequence.num_computed
+        samples = num_tokens == sequence.num_uncomputed
+        decodes = samples and num_tokens == 1 and start >= sequence.num_prompt
+        self.rows[sequence.key] = PlannedRow(
+            sequence=sequence, phase="decode" if decodes else "prefill", start=start, num_tokens=num_tokens, samples=samples
+        )
+        self.tokens_left -= num_tokens
+        self.num_decode += decodes
+
+    def remove(self, sequence: Sequence) -> None:
+        """Take a sequence out again; its tokens are free for others."""
+        row = self.rows.pop(sequence.key, None)
+        if row is not None:
+            self.tokens_left += row.num_tokens
+            self.num_decode -= row.phase == "decode"
+
+    def finish(self, slot: Callable[[AdapterId], int]) -> StepPlan:
+        """The plan: decode rows, then prefill rows, each by adapter slot with the base last, then by arrival."""
+        slots: dict[AdapterId | None, float] = {None: math.inf}
+        for row in self.rows.values():
+            adapter = row.sequence.adapter
+            if adapter is not None and adapter not in slots:
+                slots[adapter] = slot(adapter)
+        keyed = [((row.phase, slots[row.sequence.adapter], key), row) for key, row in self.rows.items()]
+        keyed.sort(key=lambda item: item[0])  # "decode" < "prefill"
+        rows = tuple(row for _, row in keyed)
+        return StepPlan(step=self.step, rows=rows, preempted=tuple(self.preempted), stranded=tuple(self.stranded))

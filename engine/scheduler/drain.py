@@ -1,0 +1,105 @@
+"""No adapter starves: past a threshold, running adapters drain for the one that has waited longest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.ids import AdapterId
+    from engine.scheduler.resources import Resources
+    from engine.scheduler.running import RunningSet
+
+
+class Drain:
+    """At most one adapter, the ``waiter``, is drained for. Owned by the engine thread.
+
+    While it waits, no adapter enters the batch but it, and those in ``draining`` admit nothing new. The base is never held back.
+    Once on the device the waiter is leased, so that KV cannot push it out again before its first sequence runs.
+    """
+
+    def __init__(self, resources: Resources, *, running: RunningSet) -> None:
+        self.waiter: AdapterId | None = None
+        self.draining: set[AdapterId] = set()
+        self._gate = resources.gate
+        self._reclaimer = resources.reclaimer
+        self._running = running
+        self._limits = resources.limits
+        self._blocked_since: dict[AdapterId, float] = {}  # in order of time
+        self._holds_lease = False
+
+    def forbids(self, adapter: AdapterId) -> bool:
+        """Whether new sequences of it must wait for the drain to end."""
+        if self.waiter is None or adapter == self.waiter:
+            return False
+        return adapter in self.draining or not self._running.has_adapter(adapter)
+
+    def note_blocked(self, adapter: AdapterId, now_s: float) -> None:
+        """It waits for pages or for a place in the batch, maybe since earlier."""
+        self._blocked_since.setdefault(adapter, now_s)
+
+    def note_admitted(self, adapter: AdapterId) -> None:
+        """A sequence of it runs."""
+        self._blocked_since.pop(adapter, None)
+        if adapter == self.waiter:
+            self._end()
+
+    def note_gone(self, adapter: AdapterId) -> None:
+        """Nothing waits for it any more."""
+        self.note_admitted(adapter)
+
+    def review(self, now_s: float) -> None:
+        """Once a plan: start a drain that is due, and see that enough adapters drain."""
+        if self.waiter is None:
+            self._start_overdue(now_s)
+        if self.waiter is not None:
+            self._choose(self.waiter, now_s)
+            self._hold(self.waiter)
+
+    def let_go(self) -> bool:
+        """Give the waiter's lease back, because an older sequence needs the pages; False when there is none."""
+        if not self._holds_lease:
+            return False
+        assert self.waiter is not None
+        self._gate.release(self.waiter)
+        self._holds_lease = False
+        return True
+
+    def _start_overdue(self, now_s: float) -> None:
+        for adapter, since_s in self._blocked_since.items():
+            if now_s - since_s >= self._limits.drain_after_s:
+                self.waiter = adapter
+            return  # the first has waited longest
+
+    def _choose(self, waiter: AdapterId, now_s: float) -> None:
+        self.draining.intersection_update(self._running.adapters)
+        if self._running.num_adapters - len(self.draining) >= self._limits.max_adapters:
+            self._drain_next(self._running.adapters)
+        if self._gate.state(waiter) == "device" or self._gate.want(waiter, now_s) != "adapter_pages":
+            return
+        unpinned = tuple(adapter for adapter in self._running.adapters if not self._gate.is_pinned(adapter))
+        coming = sum(self._gate.pages(adapter) for adapter in unpinned if adapter in self.draining)
+        short = self._gate.pages(waiter) - self._reclaimer.adapter_room() - coming
+        while short > 0:
+            drained = self._drain_next(unpinned)
+            if drained is None:
+                return
+            short -= self._gate.pages(drained)
+
+    def _drain_next(self, adapters: tuple[AdapterId, ...]) -> AdapterId | None:
+        left = [adapter for adapter in adapters if adapter not in self.draining]
+        if not left:
+            return None
+        soonest = min(left, key=lambda adapter: (self._running.remaining_tokens(adapter), adapter))
+        self.draining.add(soonest)
+        return soonest
+
+    def _hold(self, waiter: AdapterId) -> None:
+        free_place = self._running.num_adapters < self._limits.max_adapters
+        if not self._holds_lease and free_place and self._gate.state(waiter) == "device":
+            self._gate.lease(waiter)
+            self._holds_lease = True
+
+    def _end(self) -> None:
+        self.let_go()
+        self.waiter = None
+        self.draining.clear()

@@ -1,0 +1,40 @@
+"""What the scheduler asks of residency."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from engine.ids import AdapterId, RequestId, Residency, WaitReason
+
+
+class AdapterGate(Protocol):
+    """Where adapters are, and leases on them. Calls return at once."""
+
+    def state(self, adapter: AdapterId) -> Residency:
+        """Only ``device`` can be leased."""
+        ...
+
+    def pages(self, adapter: AdapterId) -> int:
+        """Arena pages it needs or holds."""
+        ...
+
+    def is_pinned(self, adapter: AdapterId) -> bool:
+        """Whether its pages stay on the device when nothing runs with it."""
+        ...
+
+    def want(self, adapter: AdapterId, now_s: float, *, request: RequestId | None = None) -> WaitReason:
+        """Start its load or go on with it; what a request for it waits for: ``adapter_loading``, ``adapter_pages`` or ``draining``."""
+        ...
+
+    def lease(self, adapter: AdapterId) -> None:
+        """Hold it on the device and in a slot; leases count."""
+        ...
+
+    def release(self, adapter: AdapterId) -> None:
+        """Give one lease back."""
+        ...
+
+    def slot(self, adapter: AdapterId) -> int:
+        """The table slot of a leased adapter."""
+        ...

@@ -1,0 +1,33 @@
+"""What sequences take and give back, in one value for the scheduler's parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.cache.prefix import PrefixCache
+    from engine.memory.pages import PagePool
+    from engine.memory.reclaim import Reclaimer
+    from engine.scheduler.budget import Limits
+    from engine.scheduler.gate import AdapterGate
+    from engine.sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """Pages, adapters and the budgets on them."""
+
+    pool: PagePool
+    prefix: PrefixCache
+    reclaimer: Reclaimer
+    gate: AdapterGate
+    limits: Limits
+
+    def pages_for(self, num_tokens: int) -> int:
+        """Pages that hold so many tokens."""
+        return -(-num_tokens // self.limits.page_tokens)
+
+    def missing_pages(self, sequence: Sequence) -> int:
+        """Pages that a sequence lacks to compute all its tokens."""
+        return max(0, self.pages_for(sequence.num_tokens) - len(sequence.pages))
