@@ -38,7 +38,7 @@ screenshots: $(READY)-test browser fonts ## start Loradeck, send it traffic, rew
 	@$(PYTHON) -m tests.capture_screenshots
 
 gpu: $(READY)-test ## checks and figures that need a CUDA device
-	@$(PYTHON) -m pytest -m gpu $(ARGS)
+	@TRITON_INTERPRET=0 $(PYTHON) -m pytest -m gpu $(ARGS)
 
 clean: ## remove .venv and caches; models and adapters stay
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis bench-out build *.egg-info

@@ -134,7 +134,7 @@ def attention_decode_triton(
         HK=num_kv_heads,
         PAGE_TOKENS=page_tokens,
         BLOCK_G=max(16, triton.next_power_of_2(group)),
-        BLOCK_S=32 if q.dtype == torch.float32 else 64,
+        BLOCK_S=16 if q.dtype == torch.float32 else 64,
         num_warps=4,
         num_stages=2,
     )
@@ -144,7 +144,7 @@ def attention_decode_triton(
     return out
 
 
-@triton.jit(do_not_specialize=["stride_q", "stride_page", "stride_table", "scale"])
+@triton.jit(do_not_specialize=["stride_table", "scale"])
 def attention_decode_kernel(
     p_q,
     p_k_pages,

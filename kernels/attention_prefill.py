@@ -141,7 +141,7 @@ def attention_prefill_triton(
             WINDOW=window or 0,
             PAGE_TOKENS=k_pages.shape[1],
             BLOCK_Q=block_q,
-            BLOCK_S=32 if q.dtype == torch.float32 else 64,
+            BLOCK_S=16 if q.dtype == torch.float32 else 64,
             BLOCK_D=max(16, triton.next_power_of_2(size)),
             num_warps=4,
             num_stages=2,
@@ -149,7 +149,7 @@ def attention_prefill_triton(
     return out
 
 
-@triton.jit(do_not_specialize=["stride_q", "stride_page", "stride_table", "scale"])
+@triton.jit(do_not_specialize=["stride_table", "scale"])
 def attention_prefill_kernel(
     p_q,
     p_k_pages,

@@ -107,10 +107,11 @@ class _SgemmArrays:
             *(keep, transpose, rows, outer, inner, alpha),
             *(left, left_stride, weights, width, beta, right, right_stride, ones),
         )
+        self._addresses = [(array.ctypes.data, array.itemsize) for array in self._arrays]
 
     def arguments(self, low: int, high: int) -> tuple[Any, ...]:
         """Arguments of the C call for the products in [low, high): each is a group of one."""
-        pointers = [ctypes.c_void_p(array.ctypes.data + low * array.itemsize) for array in self._arrays]
+        pointers = [ctypes.c_void_p(address + low * itemsize) for address, itemsize in self._addresses]
         return ctypes.c_int(ROW_MAJOR), *pointers[:-1], ctypes.c_int(high - low), pointers[-1]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -37,6 +38,11 @@ class LoraTables:
     """Input width of each of the 7 modules."""
     out_features: tuple[int, ...]
     """Output width of each of the 7 modules."""
+
+    @property
+    def alignment(self) -> int:
+        """Elements that every offset is a multiple of, up to 16: what the kernels may load at once."""
+        return math.gcd(16, *self.in_features, *self.out_features)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +105,20 @@ class LoraBatch:
 
     @cached_property
     def _calls(self) -> dict[GroupName, list[LoraCall]]:
-        layers = range(self.tables.ranks.shape[1])
-        return {group: [LoraCall(batch=self, layer=layer, group=group) for layer in layers] for group in GROUPS}
+        return {group: [self._call_of(layer, group) for layer in range(self.tables.ranks.shape[1])] for group in GROUPS}
+
+    def _call_of(self, layer: int, group: GroupName) -> LoraCall:
+        first, count = GROUPS[group]
+        widths = self.tables.out_features[first : first + count]
+        return LoraCall(
+            batch=self,
+            layer=layer,
+            group=group,
+            modules=range(first, first + count),
+            in_features=self.tables.in_features[first],
+            out_features=widths,
+            out_columns=sum(widths),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,22 +128,14 @@ class LoraCall:
     batch: LoraBatch
     layer: int
     group: GroupName
-
-    @property
-    def modules(self) -> range:
-        """Indices of the modules of the group."""
-        first, count = GROUPS[self.group]
-        return range(first, first + count)
-
-    @property
-    def in_features(self) -> int:
-        """Columns of ``x``."""
-        return self.batch.tables.in_features[self.modules.start]
-
-    @property
-    def out_features(self) -> tuple[int, ...]:
-        """Columns that each module writes, side by side."""
-        return self.batch.tables.out_features[self.modules.start : self.modules.stop]
+    modules: range
+    """Indices of the modules of the group."""
+    in_features: int
+    """Columns of ``x``."""
+    out_features: tuple[int, ...]
+    """Columns that each module writes, side by side."""
+    out_columns: int
+    """Columns of ``out``."""
 
     @property
     def scratch_columns(self) -> int:

@@ -25,7 +25,7 @@ def lora_expand(h: Tensor, call: LoraCall, out: Tensor) -> None:
     Bytes: the matrices of each distinct adapter once, and 2·T·sum(N_i)·itemsize. Flops: 2·N·r a token and module.
     """
     require(out.dim() == 2 and out.is_contiguous(), "lora_expand", "out must be [T, N], contiguous")
-    require(out.shape[1] == sum(call.out_features), "lora_expand", "out must be as wide as the group's outputs together")
+    require(out.shape[1] == call.out_columns, "lora_expand", "out must be as wide as the group's outputs together")
     require(out.dtype == call.batch.arena.dtype, "lora_expand", "out and the arena must have one dtype")
     match implementation(out, h, call.batch.arena):
         case "reference":
@@ -73,6 +73,7 @@ def lora_expand_triton(h: Tensor, call: LoraCall, out: Tensor) -> None:
             N1=widths[1],
             N2=widths[2],
             FIRST=call.modules.start,
+            ALIGN=tables.alignment,
             BLOCK_T=MAX_SEGMENT_ROWS,
             BLOCK_R=BLOCK_RANKS,
             BLOCK_N=block_n,
@@ -99,6 +100,7 @@ def lora_expand_kernel(
     N1: tl.constexpr,
     N2: tl.constexpr,
     FIRST: tl.constexpr,
+    ALIGN: tl.constexpr,
     BLOCK_T: tl.constexpr,
     BLOCK_R: tl.constexpr,
     BLOCK_N: tl.constexpr,
@@ -127,7 +129,7 @@ def lora_expand_kernel(
     b_delta = tl.zeros((BLOCK_T, BLOCK_N), dtype=tl.float32)
     for o_rank in range(0, rank, BLOCK_R):
         m_r = o_rank + o_r < rank
-        p_b = p_arena + tl.load(p_blocks + o_rank // BLOCK_R)
+        p_b = p_arena + tl.multiple_of(tl.load(p_blocks + o_rank // BLOCK_R), ALIGN)
         b_h = tl.load(p_h_tile + o_rank, mask=m_t[:, None] & m_r[None, :], other=0.0)  # [BLOCK_T, BLOCK_R]
         b_b = tl.load(p_b + o_r[:, None] * width + o_n[None, :], mask=m_r[:, None] & m_n[None, :], other=0.0)  # [BLOCK_R, BLOCK_N]
         b_delta = tl.dot(b_h.to(b_b.dtype), b_b, b_delta, input_precision="ieee")

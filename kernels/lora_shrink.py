@@ -69,6 +69,7 @@ def lora_shrink_triton(x: Tensor, call: LoraCall) -> Tensor:
             h.shape[1],
             K=x.shape[1],
             FIRST=call.modules.start,
+            ALIGN=tables.alignment,
             BLOCK_T=MAX_SEGMENT_ROWS,
             BLOCK_R=BLOCK_RANKS,
             BLOCK_K=128 if x.dtype == torch.float32 else 256,
@@ -94,6 +95,7 @@ def lora_shrink_kernel(
     stride_h,
     K: tl.constexpr,
     FIRST: tl.constexpr,
+    ALIGN: tl.constexpr,
     BLOCK_T: tl.constexpr,
     BLOCK_R: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -111,7 +113,7 @@ def lora_shrink_kernel(
     o_column = i_block * BLOCK_R
     for i_before in range(i_module):
         o_column += tl.load(p_ranks + o_layer + i_before)
-    p_a = p_arena + tl.load(p_a_blocks + (o_layer + i_module) * num_blocks + i_block)
+    p_a = p_arena + tl.multiple_of(tl.load(p_a_blocks + (o_layer + i_module) * num_blocks + i_block), ALIGN)
     o_t = tl.load(p_start + i_segment).to(tl.int64) + tl.arange(0, BLOCK_T)
     o_r = tl.arange(0, BLOCK_R)
     o_k = tl.arange(0, BLOCK_K)
