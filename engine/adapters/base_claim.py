@@ -1,0 +1,73 @@
+"""Which base an adapter was trained on, and what proves it: a digest proves, a name only hints."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.adapters.config import AdapterConfig
+from engine.adapters.fields import text_field
+from engine.adapters.folder import TRAINING
+from engine.adapters.refusal import refusal, shown
+
+QUANTISED = re.compile(r"(bnb|[48]-?bit|int[48]|nf4|gptq|awq|fp8|hqq|aqlm|exl2|eetq|gguf|w[48]a(8|16))([-_.]|$)", re.IGNORECASE)
+"""How names of quantised copies end, or what they contain before a separator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseClaim:
+    """``recorded``: the training record carries this base's digest. ``declared``: somebody says so."""
+
+    proof: Literal["recorded", "declared"]
+    warnings: tuple[str, ...] = ()
+
+
+def prove_base(
+    config: AdapterConfig, record: dict[str, object] | None, *, base_name: str, base_digest: str, compatible_base: bool
+) -> BaseClaim:
+    """Judge the claim. Raises AdapterRefused: ``base_mismatch``, ``base_undeclared``; ``compatible_base`` turns both into warnings."""
+    recorded = text_field((record or {}).get("base_digest"), f"{TRAINING}:base_digest")
+    if recorded:
+        return _recorded(recorded, base_digest=base_digest, compatible_base=compatible_base)
+    if QUANTISED.search(last_part(config.base_name)):
+        return _quantised(config.base_name, compatible_base=compatible_base)
+    return BaseClaim(proof="declared", warnings=(*_name_hint(config.base_name, base_name), *_revision_hint(config.revision)))
+
+
+def last_part(name: str) -> str:
+    """The last part of a hub name or of a path of any system."""
+    return re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+
+
+def _recorded(recorded: str, *, base_digest: str, compatible_base: bool) -> BaseClaim:
+    if recorded == base_digest:
+        return BaseClaim(proof="recorded")
+    if compatible_base:
+        warning = f"Trained on another base (digest {shown(recorded)}), declared compatible with this one ({base_digest})."
+        return BaseClaim(proof="declared", warnings=(warning,))
+    message = "The adapter was trained on another base. Register it for that one, or declare the two compatible."
+    raise refusal("base_mismatch", message, param=f"{TRAINING}:base_digest", expected=base_digest, found=recorded)
+
+
+def _quantised(name: str, *, compatible_base: bool) -> BaseClaim:
+    if compatible_base:
+        return BaseClaim(
+            proof="declared", warnings=(f"Trained on a quantised base ({shown(name)}): check its answers with an evaluation.",)
+        )
+    message = f"The adapter was trained on a quantised base ({shown(name)}). Declare it compatible with this base to serve it."
+    raise refusal("base_undeclared", message, param="base_model_name_or_path", expected="compatible_base: true", found=name)
+
+
+def _name_hint(trained_on: str, base_name: str) -> tuple[str, ...]:
+    if not trained_on:
+        return ("The adapter does not say what base it was trained on.",)
+    if last_part(trained_on).casefold() == last_part(base_name).casefold():
+        return ()
+    return (f"Trained on {shown(trained_on)}; that it fits {shown(base_name)} is declared, not proven.",)
+
+
+def _revision_hint(revision: str) -> tuple[str, ...]:
+    if revision in {"", "main"}:
+        return ()
+    return (f"Trained on revision {shown(revision)} of its base; only a recorded digest can prove that this is the one served.",)

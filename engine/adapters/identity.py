@@ -1,0 +1,39 @@
+"""A version's name: what the adapter does to the output, and nothing else, as one digest."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from engine.adapters.matrices import Matrix
+from engine.ids import AdapterId
+
+SCHEME = b"loradeck adapter 1\n"
+ID_DIGITS = 32
+
+
+def content_digest(matrices: Iterable[Matrix]) -> str:
+    """sha256 over layer, module, scale, dtypes, shapes and values, ordered by layer and module.
+
+    Key spelling, file order, names, training fields and whether projections were fused leave it as it is.
+    """
+    digest = hashlib.sha256(SCHEME)
+    for matrix in sorted(matrices, key=lambda matrix: (matrix.layer, matrix.module)):
+        digest.update(struct.pack("<iid", matrix.layer, matrix.module, matrix.scale))
+        _add(digest, matrix.a)
+        _add(digest, matrix.b)
+    return digest.hexdigest()
+
+
+def version_id(digest: str) -> AdapterId:
+    """The id that is shown and used everywhere."""
+    return AdapterId(digest[:ID_DIGITS])
+
+
+def _add(digest: hashlib._Hash, values: Tensor) -> None:
+    digest.update(f"{values.dtype} {list(values.shape)}\n".encode())
+    digest.update(values.contiguous().view(-1).view(torch.uint8).numpy().data)
