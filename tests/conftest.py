@@ -76,7 +76,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The system's Chromium under Playwright, once a file: its loop stands in the way of ``async def`` tests, so keep those in other files."""
+    """The system's Chromium under Playwright, once a file. Its loop keeps ``async def`` tests from running: they go in other files."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only browser tests pay for it
 
     path = chromium_path()
