@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from engine.cache.kv import PageLayout
+    from engine.memory.layout import PageLayout
 
 
 class Arena:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from engine.adapters.eviction import Candidate, EvictionPolicy
     from engine.ids import AdapterId
     from engine.memory.pages import PagePool
 
@@ -26,15 +25,41 @@ class PrefixPages(Protocol):
         ...
 
 
-class IdleAdapters(Protocol):
+class IdleAdapter(Protocol):
+    """An adapter on the device that nothing holds there."""
+
+    @property
+    def adapter(self) -> AdapterId:
+        """Which."""
+        ...
+
+    @property
+    def pages(self) -> int:
+        """What it would give back."""
+        ...
+
+
+Candidate = TypeVar("Candidate", bound=IdleAdapter)
+Candidate_co = TypeVar("Candidate_co", bound=IdleAdapter, covariant=True)
+
+
+class IdleAdapters(Protocol[Candidate_co]):
     """Residency, as a source of pages."""
 
-    def evictable(self) -> Iterable[Candidate]:
-        """Adapters on the device that nothing holds there."""
+    def evictable(self) -> Iterable[Candidate_co]:
+        """Adapters that are neither leased, pinned nor loading."""
         ...
 
     def evict_for_room(self, adapters: Iterable[AdapterId]) -> None:
         """Give their pages back now."""
+        ...
+
+
+class Policy(Protocol[Candidate]):
+    """Who leaves first."""
+
+    def victims(self, candidates: Iterable[Candidate], pages_needed: int, /) -> list[Candidate]:
+        """Enough of them to give so many pages back."""
         ...
 
 
@@ -60,16 +85,16 @@ class Reclaimer:
         *,
         pool: PagePool,
         prefix: PrefixPages,
-        adapters: IdleAdapters,
-        policy: EvictionPolicy,
+        adapters: IdleAdapters[Candidate],
+        policy: Policy[Candidate],
         floors: Floors,
         reserve: Callable[[], int] = lambda: 0,
     ) -> None:
         self.floors = floors
         self._pool = pool
         self._prefix = prefix
-        self._adapters = adapters
-        self._policy = policy
+        self._adapters: IdleAdapters[IdleAdapter] = adapters
+        self._victims: Callable[[int], list[Candidate]] = lambda pages: policy.victims(adapters.evictable(), pages)
         self._reserve = reserve
 
     @property
@@ -113,6 +138,6 @@ class Reclaimer:
     def _evict_adapters(self, pages: int) -> list[AdapterId]:
         if pages <= 0:
             return []
-        victims = [victim.adapter for victim in self._policy.victims(self._adapters.evictable(), pages)]
+        victims = [victim.adapter for victim in self._victims(pages)]
         self._adapters.evict_for_room(victims)
         return victims

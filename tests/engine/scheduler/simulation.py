@@ -11,7 +11,7 @@ from engine.memory.pages import PagePool
 from engine.memory.reclaim import Floors, Reclaimer
 from engine.request import Request, SamplingParams
 from engine.scheduler.budget import Limits
-from engine.scheduler.scheduler import Scheduler
+from engine.scheduler.scheduler import Decision, Scheduler
 from engine.sequence import Sequence
 from tests.fakes import FakeClock, ScriptedGate
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 PAGE_TOKENS = 4
 STEP_S = 0.01
+FLOORS = Floors(kv=8, adapter=8)
 
 
-def limits(**changed: int | float) -> Limits:
+def limits(**changed: float) -> Limits:
     """Small budgets, some of them changed."""
     values = {
         "max_sequences": 8,
@@ -45,7 +46,7 @@ class Simulation:
         num_pages: int = 64,
         sizes: dict[str, int] | None = None,
         load_s: float = 0.0,
-        floors: Floors = Floors(kv=8, adapter=8),
+        floors: Floors = FLOORS,
         bounds: Limits | None = None,
     ) -> None:
         self.bounds = bounds or limits()
@@ -126,7 +127,7 @@ class Simulation:
 
     def settle(self, plan: StepPlan) -> list[Outcome]:
         """One token a sampling row; a sequence ends at its ``max_tokens``."""
-        decisions = []
+        decisions: list[Decision] = []
         for row in plan.rows:
             sequence = row.sequence
             assert len(sequence.pages) * PAGE_TOKENS >= row.start + row.num_tokens, "planned tokens have no page"
