@@ -1,0 +1,61 @@
+"""The operator's view of the engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nicegui import app as console_app
+from nicegui import ui
+
+from console.feed import Feed
+from console.pages.adapters import adapters_page
+from console.pages.overview import overview_page
+from console.pages.playground import playground_page
+from console.security import ConsoleGuard, storage_secret
+from console.theme import STATIC, install_assets
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from engine import Engine
+
+__all__ = ["build"]
+
+SAMPLE_S: Final = 1.0
+RECONNECT_S: Final = 30.0
+
+
+def build(engine: Engine, app: FastAPI) -> None:
+    """Mount the console at ``/`` of ``app``. Call it last: what is mounted before keeps its paths."""
+    feed = Feed(engine)
+    console_app.on_startup(feed.sample)
+    console_app.timer(SAMPLE_S, feed.sample)
+    console_app.add_static_files("/static", STATIC, max_cache_age=0)
+    install_assets()
+
+    @ui.page("/", title="Overview · Loradeck")
+    def overview() -> None:
+        overview_page(feed, engine)
+
+    @ui.page("/adapters", title="Adapters · Loradeck")
+    def adapters(view: str = "all", q: str = "", facets: str = "", sort: str = "-rpm", page: int = 1, size: int = 25, open: str = "") -> None:  # noqa: A002, PLR0913 - the names in the address
+        adapters_page(feed, engine, {"view": view, "q": q, "facets": facets, "sort": sort, "page": page, "size": size, "open": open})
+
+    @ui.page("/playground", title="Playground · Loradeck")
+    def playground() -> None:
+        playground_page(feed, engine)
+
+    ui.run_with(
+        app,
+        title="Loradeck",
+        favicon=STATIC / "favicon.svg",
+        dark=None,
+        language="en-US",
+        binding_refresh_interval=None,
+        reconnect_timeout=RECONNECT_S,
+        tailwind=False,
+        storage_secret=storage_secret(engine.settings.data),
+        session_middleware_kwargs={"same_site": "lax", "max_age": 43200},
+        show_welcome_message=False,
+    )
+    app.add_middleware(ConsoleGuard)

@@ -1,0 +1,167 @@
+"""The shell around every page: navigation, header, strip, banners, toasts, bottom bar."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from nicegui import ui
+
+from console import format as fmt
+from console.live import Live
+from console.verdict import STATE_WORDS
+from console.widgets.banner import local_banner, reconnect_banner
+from console.widgets.elements import box, button, drawing, icon, icon_svg, say, text
+from console.widgets.keys import keys_sheet
+from console.widgets.strip import status_strip
+from console.widgets.toast import Toasts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from console.feed import Feed
+
+STATIC: Final = Path(__file__).resolve().parent.parent / "static"
+PAGES: Final = (("Overview", "/", "overview", "o"), ("Adapters", "/adapters", "adapters", "a"), ("Playground", "/playground", "playground", "p"))
+
+
+class Shell:
+    """What a page gets from its frame: the pulse and the place for toasts."""
+
+    def __init__(self, live: Live, toasts: Toasts) -> None:
+        self.live = live
+        self.toasts = toasts
+
+
+def install_assets() -> None:
+    """Put tokens, styles, icons and the keyboard into every page, once."""
+    for name in ("tokens.css", "console.css"):
+        ui.add_head_html(f'<link rel="stylesheet" href="/static/{name}?v={_version(name)}">', shared=True)
+    ui.add_head_html(f'<script src="/static/console.js?v={_version("console.js")}"></script>', shared=True)
+    ui.add_body_html((STATIC / "icons.svg").read_text(encoding="utf-8"), shared=True)
+
+
+def _version(name: str) -> str:
+    return sha256((STATIC / name).read_bytes()).hexdigest()[:8]
+
+
+@contextmanager
+def frame(title: str, feed: Feed) -> Iterator[Shell]:
+    """Open the shell; what is created inside becomes the page."""
+    live = Live(feed)
+    with box("shell"):
+        _navigation(title, feed)
+        with box("main"):
+            _header(title, live)
+            if title != "Overview":
+                status_strip(live)
+            reconnect_banner()
+            if feed.settings.is_loopback:
+                local_banner()
+            with box("page", "main").props("id=page tabindex=-1") as page:
+                toasts = Toasts()
+                yield Shell(live, toasts)
+        _bottom_bar(title)
+    keys_sheet()
+    ui.skip_link("Skip to the page", target=page)
+    toasts.mount()
+    live.every(lambda: _mark_stale(page, feed))
+    live.start()
+
+
+def _mark_stale(page: ui.element, feed: Feed) -> None:
+    page.classes(add="stale" if feed.is_stale else "", remove="" if feed.is_stale else "stale")
+
+
+def _navigation(title: str, feed: Feed) -> None:
+    with box("nav", "nav").props('aria-label="Pages"'):
+        with box("brand"):
+            icon("brand")
+            text("Loradeck")
+        with box("instance"):
+            text(socket.gethostname(), "name")
+            _tag(feed)
+        for name, path, glyph, key in PAGES:
+            if name == "Playground":
+                box("rule", "hr")
+            _link(name, path, glyph, title, hint=f"{name} (g {key})")
+        device = feed.snapshot.device
+        with box("foot"):
+            text(device.base or "No base yet")
+            text(device.name or device.kind.upper())
+
+
+def _tag(feed: Feed) -> None:
+    if feed.settings.is_loopback:
+        text("LOCAL", "tag outlined").props('title="Only this machine can connect; whoever opens the console is admin"')
+
+
+def _link(name: str, path: str, glyph: str, title: str, hint: str = "") -> None:
+    with box("item on" if name == title else "item", "a").props(f"href={path}") as link:
+        if hint:
+            link.props["title"] = hint
+        if name == title:
+            link.props["aria-current"] = "page"
+        icon(glyph)
+        text(name)
+
+
+def _bottom_bar(title: str) -> None:
+    with box("bottom", "nav").props('aria-label="Pages"'):
+        for name, path, glyph, _ in PAGES:
+            _link(name, path, glyph, title)
+
+
+def _header(title: str, live: Live) -> None:
+    with box("top", "header"):
+        icon("brand", "phone-only")
+        text(title, "title", "h1")
+        _engine_state(live)
+        box("gap")
+        text("", "clock").props(f"id=clock data-offset={time.localtime().tm_gmtoff} data-zone={fmt.utc_offset(time.time())}")
+        _pause(live)
+        button("", kind="plain", glyph="theme", hint="Light or dark (t)").props("data-do=theme")
+        with button("", hint="Keys (?)").props("data-do=keys").classes("desk-only"):
+            text("?")
+
+
+def _engine_state(live: Live) -> None:
+    with box("state") as state:
+        glyph = drawing("", "ico", "span")
+        word = text("", "name")
+        since = text("", "since")
+
+    def update() -> None:
+        snapshot = live.feed.snapshot
+        level, label = STATE_WORDS[snapshot.state] if snapshot.taken_unix else ("unknown", "Unknown")
+        if live.feed.is_stale:
+            level = "unknown"
+        glyph.content = icon_svg(level, level)
+        say(word, label)
+        age = f"numbers {fmt.duration(live.feed.age_s)} old" if live.feed.is_stale else _since(snapshot.state_since_unix)
+        say(since, age)
+
+    state.props["role"] = "status"
+    live.every(update)
+
+
+def _since(unix: float) -> str:
+    return fmt.duration(time.time() - unix) if unix else ""
+
+
+def _pause(live: Live) -> None:
+    control = button("Live", kind="plain", glyph="pause", hint="stop the numbers from moving")
+    control.classes("live")
+
+    def toggle() -> None:
+        live.paused = not live.paused
+        control.classes(add="paused" if live.paused else "", remove="" if live.paused else "paused")
+        control.props["aria-pressed"] = "true" if live.paused else "false"
+        if not live.paused:
+            live.refresh()
+
+    control.on("click", toggle, args=[])

@@ -1,0 +1,1 @@
+"""Parts of a page; each takes a value or a page's pulse, never the engine."""

@@ -1,0 +1,41 @@
+"""Serves the console over the scripted engine: ``python -m tests.console.serve PORT DATA [trouble] [still] [cpu] [many]``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+import console
+from tests.console.scripted_engine import ScriptedEngine
+
+
+def main(port: int, data: Path, flags: set[str]) -> None:
+    """Serve until killed; ``/poke/{name}`` changes the world for a test."""
+    number = 2000 if "many" in flags else 0 if "empty" in flags else 60
+    engine = ScriptedEngine(data, num_adapters=number, trouble="trouble" in flags, moves="still" not in flags, cuda="cpu" not in flags)
+    app = FastAPI()
+
+    @app.get("/poke/mismatch")
+    def mismatch() -> str:
+        engine.subtract_bytes = 3 * 2**20
+        return "ok"
+
+    @app.get("/poke/calls")
+    def calls() -> list[tuple[str, str]]:
+        return engine.calls
+
+    @app.get("/poke/clients")
+    def clients() -> int:
+        from nicegui import Client  # noqa: PLC0415 - only this probe needs it
+
+        return len(Client.instances)
+
+    console.build(engine, app)
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]), set(sys.argv[3:]))
