@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch.nn import functional
 
-from kernels.dispatch import implementation, require
+from kernels.dispatch import implementation, require, require_pages
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,9 +38,7 @@ def attention_decode(
     page beyond the length · lengths [B] int32 ≤ max_length ≤ P·page_tokens; 0 gives zeros · → [B, Hq, D]. What lies beyond a length
     (NaN included) does not matter. Bytes: 2·sum(lengths)·Hk·D·itemsize. Flops: 4·sum(lengths)·Hq·D.
     """
-    require(q.dim() == 3 and q.shape[2] == k_pages.shape[3] and q.stride()[1:] == (q.shape[2], 1), "attention_decode", "q must be [B, Hq, D]")
-    require(k_pages.shape == v_pages.shape and k_pages.stride() == v_pages.stride(), "attention_decode", "k_pages and v_pages must be alike")
-    require(q.shape[1] % k_pages.shape[2] == 0, "attention_decode", "query heads must be a multiple of key heads")
+    require_pages(q, k_pages, v_pages, "attention_decode")
     require(0 <= max_length <= page_table.shape[1] * k_pages.shape[1], "attention_decode", "max_length must fit in the page table")
     if not q.shape[0] or not max_length:
         return torch.zeros_like(q, memory_format=torch.contiguous_format)
@@ -48,13 +46,9 @@ def attention_decode(
         case "reference":
             return attention_decode_reference(q, k_pages, v_pages, page_table, lengths, scale=scale, window=window)
         case "triton":
-            return attention_decode_triton(
-                q, k_pages, v_pages, page_table, lengths, max_length=max_length, scale=scale, window=window
-            )  # fmt: skip
+            return attention_decode_triton(q, k_pages, v_pages, page_table, lengths, max_length=max_length, scale=scale, window=window)
         case "cpu":
-            return _attention_decode_cpu(
-                q, k_pages, v_pages, page_table, lengths, max_length=max_length, scale=scale, window=window
-            )  # fmt: skip
+            return _attention_decode_cpu(q, k_pages, v_pages, page_table, lengths, max_length=max_length, scale=scale, window=window)
 
 
 def attention_decode_reference(
@@ -106,46 +100,44 @@ def _attention_decode_cpu(
 
 
 def attention_decode_triton(
-    q: Tensor, k_pages: Tensor, v_pages: Tensor, page_table: Tensor, lengths: Tensor, *, max_length: int, scale: float, window: int | None = None
+    q: Tensor,
+    k_pages: Tensor,
+    v_pages: Tensor,
+    page_table: Tensor,
+    lengths: Tensor,
+    *,
+    max_length: int,
+    scale: float,
+    window: int | None = None,
 ) -> Tensor:
     """Launch one program a sequence, key head and split of keys, then one a sequence and query head to join the splits."""
     num_sequences, num_q_heads, size = q.shape
     page_tokens, num_kv_heads = k_pages.shape[1:3]
-    group = num_q_heads // num_kv_heads
     num_splits = triton.cdiv(max_length, SPLIT_KEYS)
     out = torch.empty_like(q, memory_format=torch.contiguous_format)
     sums = q.new_empty((num_sequences, num_q_heads, num_splits, size), dtype=torch.float32)
-    peaks = q.new_empty((2, num_sequences, num_q_heads, num_splits), dtype=torch.float32)
-    sizes = {"HQ": num_q_heads, "D": size, "WINDOW": window or 0, "SPLIT_KEYS": SPLIT_KEYS, "BLOCK_D": max(16, triton.next_power_of_2(size))}
+    peaks, weights = q.new_empty((2, num_sequences, num_q_heads, num_splits), dtype=torch.float32)
+    block_g = max(16, triton.next_power_of_2(num_q_heads // num_kv_heads))
+    block_s = 16 if q.dtype == torch.float32 else 64
+    sizes = {
+        "HQ": num_q_heads,
+        "D": size,
+        "WINDOW": window or 0,
+        "SPLIT_KEYS": SPLIT_KEYS,
+        "BLOCK_D": max(16, triton.next_power_of_2(size)),
+    }
     attention_decode_kernel[(num_sequences, num_kv_heads, num_splits)](
-        q,
-        k_pages,
-        v_pages,
-        page_table,
-        lengths,
-        sums,
-        peaks[0],
-        peaks[1],
-        q.stride(0),
-        k_pages.stride(0),
-        page_table.stride(0),
-        scale,
-        **sizes,
-        HK=num_kv_heads,
-        PAGE_TOKENS=page_tokens,
-        BLOCK_G=max(16, triton.next_power_of_2(group)),
-        BLOCK_S=16 if q.dtype == torch.float32 else 64,
-        num_warps=4,
-        num_stages=2,
-    )
-    attention_decode_join_kernel[(num_sequences, num_q_heads)](
-        sums, peaks[0], peaks[1], lengths, out, num_splits, **sizes, num_warps=1
+        q, k_pages, v_pages, page_table, lengths, sums, peaks, weights,
+        q.stride(0), k_pages.stride(0), page_table.stride(0), scale,
+        **sizes, HK=num_kv_heads, PAGE_TOKENS=page_tokens, BLOCK_G=block_g, BLOCK_S=block_s,
+        num_warps=4, num_stages=2,
     )  # fmt: skip
+    attention_decode_join_kernel[(num_sequences, num_q_heads)](sums, peaks, weights, lengths, out, num_splits, **sizes, num_warps=1)
     return out
 
 
 @triton.jit(do_not_specialize=["stride_table", "scale"])
-def attention_decode_kernel(
+def attention_decode_kernel(  # type: ignore[no-untyped-def]
     p_q,
     p_k_pages,
     p_v_pages,
@@ -207,7 +199,7 @@ def attention_decode_kernel(
 
 
 @triton.jit(do_not_specialize=["num_splits"])
-def attention_decode_join_kernel(
+def attention_decode_join_kernel(  # type: ignore[no-untyped-def]
     p_sums,
     p_peaks,
     p_weights,

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch.nn import functional
 
-from kernels.dispatch import implementation, require
+from kernels.dispatch import implementation, require, require_pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,14 +36,13 @@ def attention_prefill(
 ) -> Tensor:
     """Causal softmax attention of the queries ``starts[b]`` to ``starts[b+1]`` over the ``lengths[b]`` keys of sequence ``b``.
 
-    Query ``i`` of ``n`` stands at position ``lengths[b] - n + i`` and sees that key and those before it, the last ``window`` of them where one
-    is given. q [T, Hq, D], heads contiguous · k_pages, v_pages [N, page_tokens, Hk, D], contiguous inside a page · page_table [B, P] int32 ·
-    starts [B+1] int32 · lengths [B] int32 ≥ queries · bounds: the same on the host · → [T, Hq, D]. What lies beyond a length does not matter.
+    Query ``i`` of ``n`` stands at position ``lengths[b] - n + i`` and sees that key and those before it, the last ``window`` of them
+    where one is given. q [T, Hq, D], heads contiguous · k_pages, v_pages [N, page_tokens, Hk, D], contiguous inside a page ·
+    page_table [B, P] int32 · starts [B+1] int32 · lengths [B] int32 ≥ queries · bounds: the same on the host · → [T, Hq, D].
+    What lies beyond a length does not matter.
     Bytes: about 2·sum(lengths)·Hk·D·itemsize for each 64 queries. Flops: up to 4·queries·keys·Hq·D a sequence.
     """
-    require(q.dim() == 3 and q.shape[2] == k_pages.shape[3] and q.stride()[1:] == (q.shape[2], 1), "attention_prefill", "q must be [T, Hq, D]")
-    require(k_pages.shape == v_pages.shape and k_pages.stride() == v_pages.stride(), "attention_prefill", "k_pages and v_pages must be alike")
-    require(q.shape[1] % k_pages.shape[2] == 0, "attention_prefill", "query heads must be a multiple of key heads")
+    require_pages(q, k_pages, v_pages, "attention_prefill")
     require(all(end - first <= keys for first, end, keys in bounds), "attention_prefill", "a sequence must have a key for every query")
     if not q.shape[0]:
         return torch.empty_like(q, memory_format=torch.contiguous_format)
@@ -124,33 +123,17 @@ def attention_prefill_triton(
     num_tiles = triton.cdiv(max((end - first for first, end, _ in bounds), default=0), block_q)
     if num_tiles:
         attention_prefill_kernel[(num_tiles, q.shape[1], len(bounds))](
-            q,
-            k_pages,
-            v_pages,
-            page_table,
-            starts,
-            lengths,
-            out,
-            q.stride(0),
-            k_pages.stride(0),
-            page_table.stride(0),
-            scale,
-            HQ=q.shape[1],
-            HK=k_pages.shape[2],
-            D=size,
-            WINDOW=window or 0,
-            PAGE_TOKENS=k_pages.shape[1],
-            BLOCK_Q=block_q,
-            BLOCK_S=16 if q.dtype == torch.float32 else 64,
-            BLOCK_D=max(16, triton.next_power_of_2(size)),
-            num_warps=4,
-            num_stages=2,
-        )
+            q, k_pages, v_pages, page_table, starts, lengths, out,
+            q.stride(0), k_pages.stride(0), page_table.stride(0), scale,
+            HQ=q.shape[1], HK=k_pages.shape[2], D=size, WINDOW=window or 0, PAGE_TOKENS=k_pages.shape[1],
+            BLOCK_Q=block_q, BLOCK_S=16 if q.dtype == torch.float32 else 64, BLOCK_D=max(16, triton.next_power_of_2(size)),
+            num_warps=4, num_stages=2,
+        )  # fmt: skip
     return out
 
 
 @triton.jit(do_not_specialize=["stride_table", "scale"])
-def attention_prefill_kernel(
+def attention_prefill_kernel(  # type: ignore[no-untyped-def]
     p_q,
     p_k_pages,
     p_v_pages,

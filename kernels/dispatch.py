@@ -27,3 +27,12 @@ def require(condition: bool, op: str, rule: str) -> None:  # noqa: FBT001 - read
     if not condition:
         msg = f"{op}: {rule}"
         raise ValueError(msg)
+
+
+def require_pages(q: Tensor, k_pages: Tensor, v_pages: Tensor, op: str) -> None:
+    """Raise ValueError unless queries [.., Hq, D] fit keys and values [N, page_tokens, Hk, D] that are views of one arena."""
+    require(q.dim() == 3 and q.stride()[1:] == (q.shape[2], 1), op, "q must be [T, heads, D] with contiguous heads")
+    require(k_pages.shape == v_pages.shape and k_pages.stride() == v_pages.stride(), op, "k_pages and v_pages must be views of one arena")
+    require(
+        k_pages.shape[3] == q.shape[2] and q.shape[1] % k_pages.shape[2] == 0, op, "query heads must be a multiple of key heads, of one D"
+    )

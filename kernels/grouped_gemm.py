@@ -98,10 +98,10 @@ class _SgemmArrays:
         size = len(weights)
         left, right = (hidden, self.moving) if expands else (self.moving, hidden)
         left_row, right_row = (scratch_row, activation_row) if expands else (activation_row, scratch_row)
-        inner, outer = (products.ranks, products.width) if expands else (products.width, products.ranks)
         ints = [np.full(size, value, dtype=np.int32) for value in (KEEP, KEEP if expands else TRANSPOSE, left_row, right_row, 1)]
         keep, transpose, left_stride, right_stride, ones = ints
-        rows, outer, inner, width = (array.astype(np.int32) for array in (products.rows, outer, inner, products.width))
+        rows, ranks, width = (array.astype(np.int32) for array in (products.rows, products.ranks, products.width))
+        outer, inner = (width, ranks) if expands else (ranks, width)
         alpha, beta = np.ones(size, dtype=np.float32), np.full(size, float(expands), dtype=np.float32)
         self._arrays: tuple[NDArray[Any], ...] = (
             *(keep, transpose, rows, outer, inner, alpha),
@@ -140,7 +140,8 @@ def _torch_part(products: Products, at: int, arena: Tensor, scratch: Tensor) -> 
         for array in (products.start, products.rows, products.column, products.weight, products.ranks, products.width, products.out_column)
     )
     hidden = scratch[start : start + rows, column : column + ranks]
-    return slice(start, start + rows), slice(out_column, out_column + width), hidden, arena[weight : weight + ranks * width].view(ranks, width)
+    matrix = arena[weight : weight + ranks * width].view(ranks, width)
+    return slice(start, start + rows), slice(out_column, out_column + width), hidden, matrix
 
 
 @cache

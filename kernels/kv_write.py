@@ -77,7 +77,7 @@ def kv_write_triton(k: Tensor, v: Tensor, k_pages: Tensor, v_pages: Tensor, kv_s
 
 
 @triton.jit
-def kv_write_kernel(
+def kv_write_kernel(  # type: ignore[no-untyped-def]
     p_k,
     p_v,
     p_k_pages,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def lora_expand(h: Tensor, call: LoraCall, out: Tensor) -> None:
-    """``out[t, n_i : n_i + N_i] += B_i @ h[t, c_i : c_i + r_i]`` for every module ``i`` of the group that the token's adapter has, in place.
+    """``out[t, n_i : n_i + N_i] += B_i @ h[t, c_i : c_i + r_i]`` for every module ``i`` of the token's adapter in the group, in place.
 
     h as ``lora_shrink`` of the same call returned it · out [T, sum(N_i)], contiguous, the base's output; rows of the base are not touched.
     Bytes: the matrices of each distinct adapter once, and 2·T·sum(N_i)·itemsize. Flops: 2·N·r a token and module.
@@ -83,7 +83,7 @@ def lora_expand_triton(h: Tensor, call: LoraCall, out: Tensor) -> None:
 
 
 @triton.jit(do_not_specialize=["stride_slot", "layer", "num_blocks", "stride_h"])
-def lora_expand_kernel(
+def lora_expand_kernel(  # type: ignore[no-untyped-def]
     p_h,
     p_arena,
     p_b_blocks,

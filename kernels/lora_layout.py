@@ -1,8 +1,9 @@
 """How an adapter's matrices are named, grouped and cut in the arena.
 
-For one module of one layer an adapter holds ``A`` [rank, in] and ``Bt`` [rank, out] (B transposed, its scale folded in), row-major, cut into
-blocks of 16 rank rows (the last may be shorter). A block is contiguous; the blocks of a matrix that fits in a page follow one another. Every
-block starts at a multiple of the greatest common divisor of all widths and 16, as it does where matrices lie side by side from a page's start.
+For one module of one layer an adapter holds ``A`` [rank, in] and ``Bt`` [rank, out] (B transposed, its scale folded in), row-major, cut
+into blocks of 16 rank rows (the last may be shorter). A block is contiguous; the blocks of a matrix that fits in a page follow one another.
+Every block starts at a multiple of the greatest common divisor of all widths and 16, as it does where matrices lie side by side from the
+start of a page.
 """
 
 from __future__ import annotations

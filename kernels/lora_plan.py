@@ -115,15 +115,17 @@ class _Pieces:
 
 def _merge(blocks: _Blocks, kind: Literal["shrink", "expand"]) -> _Pieces:
     """Join blocks that follow one another; the n-th piece of a matrix that is expanded goes to wave n."""
-    offset, width = (blocks.a_offset, np.full_like(blocks.layer, blocks.in_features)) if kind == "shrink" else (blocks.b_offset, blocks.out_features)
+    expands = kind == "expand"
+    offset = blocks.b_offset if expands else blocks.a_offset
+    width = blocks.out_features if expands else np.full_like(blocks.layer, blocks.in_features)
     same = (blocks.layer[1:] == blocks.layer[:-1]) & (blocks.run[1:] == blocks.run[:-1])
-    if kind == "expand":
+    if expands:
         same &= blocks.module[1:] == blocks.module[:-1]
     follows = offset[1:] == offset[:-1] + blocks.ranks[:-1] * width[:-1]
     head = np.flatnonzero(np.concatenate((np.ones(min(1, len(offset)), dtype=bool), ~(same & follows))))
     layer = blocks.layer[head]
     wave = np.zeros_like(head)
-    if kind == "expand" and len(head):
+    if expands and len(head):
         fresh = np.concatenate((np.ones(1, dtype=bool), ~same))[head]
         place = np.arange(len(head))
         wave = place - np.maximum.accumulate(np.where(fresh, place, 0))
@@ -139,7 +141,7 @@ def _merge(blocks: _Blocks, kind: Literal["shrink", "expand"]) -> _Pieces:
         ranks=ranks[order],
         width=width[head],
         out_column=blocks.out_column[head],
-        activation_columns=blocks.in_features if kind == "shrink" else blocks.out_columns,
+        activation_columns=blocks.out_columns if expands else blocks.in_features,
     )
     return _Pieces(products=products, layer=layer[order], wave=wave[order])
 

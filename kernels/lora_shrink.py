@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def lora_shrink(x: Tensor, call: LoraCall) -> Tensor:
-    """``h[t, c_i : c_i + r_i] = A_i @ x[t]`` for every module ``i`` of the group that the token's adapter has.
+    """``h[t, c_i : c_i + r_i] = A_i @ x[t]`` for every module ``i`` of the token's adapter in the group.
 
-    x [T, K], contiguous → h [T or fewer, columns] fp32, where module ``i`` of slot ``s`` starts at column ``c_i = sum(ranks[s, :i])``. Rows and
-    columns of no adapter are undefined. On CPU ``h`` belongs to the batch and lives until its next shrink. Bytes: the matrices of each distinct
-    adapter once (A is read again for every 16 rows on CUDA). Flops: 2·K·r a token and module.
+    x [T, K], contiguous → h [T or fewer, columns] fp32, where module ``i`` of slot ``s`` starts at column ``c_i = sum(ranks[s, :i])``.
+    Rows and columns of no adapter are undefined. On CPU ``h`` belongs to the batch and lives until its next shrink. Bytes: the matrices of
+    each distinct adapter once (on CUDA once for every 16 rows). Flops: 2·K·r a token and module.
     """
     require(x.dim() == 2 and x.is_contiguous(), "lora_shrink", "x must be [T, K], contiguous")
     require(x.shape[1] == call.in_features, "lora_shrink", "x must be as wide as the module's input")
@@ -80,7 +80,7 @@ def lora_shrink_triton(x: Tensor, call: LoraCall) -> Tensor:
 
 
 @triton.jit(do_not_specialize=["stride_slot", "layer", "num_blocks", "stride_h"])
-def lora_shrink_kernel(
+def lora_shrink_kernel(  # type: ignore[no-untyped-def]
     p_x,
     p_arena,
     p_a_blocks,

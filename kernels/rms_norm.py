@@ -66,7 +66,7 @@ def rms_norm_triton(x: Tensor, weight: Tensor, *, eps: float, residual: Tensor |
 
 
 @triton.jit
-def rms_norm_kernel(
+def rms_norm_kernel(  # type: ignore[no-untyped-def]
     p_x,
     p_residual,
     p_weight,

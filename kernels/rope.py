@@ -84,7 +84,7 @@ def rope_triton(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tenso
 
 
 @triton.jit
-def rope_kernel(
+def rope_kernel(  # type: ignore[no-untyped-def]
     p_q,
     p_k,
     p_cos,

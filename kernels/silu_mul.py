@@ -51,7 +51,7 @@ def silu_mul_triton(gate_up: Tensor) -> Tensor:
 
 
 @triton.jit
-def silu_mul_kernel(p_gate_up, p_out, stride_gate_up, M: tl.constexpr, BLOCK_M: tl.constexpr):
+def silu_mul_kernel(p_gate_up, p_out, stride_gate_up, M: tl.constexpr, BLOCK_M: tl.constexpr):  # type: ignore[no-untyped-def]
     """One tile of one row."""
     i_t = tl.program_id(0).to(tl.int64)
     o_m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
