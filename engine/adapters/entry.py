@@ -1,0 +1,122 @@
+"""One registered version while the engine runs: what never changes, and where it is now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from engine.snapshot import LoadPhase
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from engine.adapters.layout import ImageTable
+    from engine.ids import AdapterId, RequestId, Residency, TenantId, Tier
+
+LoadStage = Literal["reading", "allocating", "copying", "probing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRecord:
+    """What was registered; the catalog stores it. ``bytes`` is whole pages."""
+
+    id: AdapterId
+    digest: str
+    tenant: TenantId
+    source: str
+    base_digest: str
+    rank: int
+    modules: tuple[str, ...]
+    num_matched: int
+    num_pages: int
+    bytes: int
+    base_proof: Literal["recorded", "declared"]
+    registered_unix: float
+    warnings: tuple[str, ...] = ()
+    synthetic: bool = False
+    no_effect_expected: bool = False
+    """The file itself says that it changes nothing (alpha 0, or B all zero): the probe then only warns."""
+    fingerprint: tuple[float, ...] = ()
+    """The probe's answer at registration; empty until it ran."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostCopy:
+    """An adapter's page images in host memory: ``pages`` is uint8 [num_pages, page_bytes], pinned on CUDA machines."""
+
+    table: ImageTable
+    pages: Tensor
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.pages.numel()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """An operator's wish that an adapter stay on a tier."""
+
+    tier: Tier
+    until_unix: float | None
+    reason: str
+    by: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Load:
+    """A load under way. Owned by the engine thread."""
+
+    asked_s: float
+    from_tier: Tier
+    to_tier: Tier = "device"
+    stage: LoadStage = "reading"
+    phases: list[LoadPhase] = field(default_factory=list)
+    waiters: list[RequestId] = field(default_factory=list)
+    evicted: list[AdapterId] = field(default_factory=list)
+    pages: list[int] = field(default_factory=list)
+    stage_since_s: float = 0.0
+    steps: list[float] = field(default_factory=list)
+    """Durations of others' steps while it copied, seconds."""
+    arrived_s: float | None = None
+
+    def add_phase(self, name: str, since_s: float, until_s: float, *, note: str = "") -> None:
+        """Record a phase between two clock readings."""
+        self.phases.append(LoadPhase(name=name, start_s=since_s - self.asked_s, duration_s=until_s - since_s, note=note))
+
+
+@dataclass(slots=True, kw_only=True)
+class AdapterEntry:
+    """A version's live state. Owned by the engine thread."""
+
+    record: VersionRecord
+    aliases: list[str] = field(default_factory=list)
+    on_device: bool = False
+    pages: list[int] = field(default_factory=list)
+    table: ImageTable | None = None
+    slot: int | None = None
+    leases: int = 0
+    users: int = 0
+    """Live sequences of it, waiting or running."""
+    pin: Pin | None = None
+    load: Load | None = None
+    leave_to: Literal["host", "disk"] | None = None
+    """Asked to leave the device once the last lease ends."""
+    quarantined: bool = False
+    retired: bool = False
+    probe: Literal["unproven", "ok", "mismatch"] = "unproven"
+    recheck: bool = False
+    last_used_s: float = 0.0
+    last_used_unix: float | None = None
+    frequency: float = 0.0
+    frequency_s: float = 0.0
+    loads: int = 0
+    """Times it came to the device."""
+
+    def residency(self, *, in_host: bool) -> Residency:
+        """The tier, or the way to or from the device."""
+        if self.load is not None:
+            return "loading"
+        if self.on_device:
+            return "device" if self.leave_to is None else "draining"
+        return "host" if in_host else "disk"

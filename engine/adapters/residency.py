@@ -1,0 +1,333 @@
+"""Which adapter is where: leases, loads, evictions. Owned by the engine thread; never blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from engine.adapters.entry import AdapterEntry, Load
+from engine.adapters.eviction import Candidate, decayed
+from engine.adapters.tiers import HostTier
+from engine.errors import AdapterNotFound, LoradeckError
+from engine.memory.pages import adapter_owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from engine.adapters.entry import HostCopy, VersionRecord
+    from engine.adapters.loader import CopyDone, Loader, ReadDone
+    from engine.adapters.table import AdapterTable
+    from engine.adapters.tiers import DiskTier
+    from engine.clock import Clock
+    from engine.ids import AdapterId, RequestId, Residency, Tier, WaitReason
+    from engine.memory.pages import PagePool
+
+LeftBecause = Literal["pages_needed", "host_budget", "operator", "retired", "quarantined"]
+
+
+class AdapterResidency:
+    """Every registered version's state, and the only code that moves one between tiers.
+
+    Implements the scheduler's ``AdapterGate``. ``listener`` hears of arrivals, failures and departures.
+    """
+
+    def __init__(
+        self,
+        *,
+        pool: PagePool,
+        table: AdapterTable,
+        disk: DiskTier,
+        host_budget_bytes: int,
+        clock: Clock,
+    ) -> None:
+        self.entries: dict[AdapterId, AdapterEntry] = {}
+        self.table = table
+        self.disk = disk
+        self.host = HostTier(budget_bytes=host_budget_bytes, may_leave=self._may_leave_host)
+        self._pool = pool
+        self._clock = clock
+        self.listener = ResidencyListener()
+        self._allocating: list[AdapterId] = []
+        self._arrived: list[AdapterId] = []
+        self._copying: set[AdapterId] = set()
+        self.loader: Loader
+        self.make_room: Callable[[int], list[AdapterId] | None]
+        """Pages for an adapter: who was evicted, or None when there is no room. Set by the host that owns the reclaimer."""
+
+    # What the scheduler asks
+
+    def state(self, adapter: AdapterId) -> Residency:
+        """Where it is; raises AdapterNotFound for one that is not registered."""
+        return self.entry(adapter).residency(in_host=adapter in self.host)
+
+    def entry(self, adapter: AdapterId) -> AdapterEntry:
+        """The live entry; raises AdapterNotFound."""
+        found = self.entries.get(adapter)
+        if found is None:
+            message = f"No adapter {adapter} is registered."
+            raise AdapterNotFound(message, param="ref", found=adapter)
+        return found
+
+    def pages(self, adapter: AdapterId) -> int:
+        """Arena pages it needs or holds."""
+        return self.entry(adapter).record.num_pages
+
+    def want(self, adapter: AdapterId, now_s: float, *, request: RequestId | None = None, to_tier: Tier = "device") -> WaitReason:
+        """Start bringing it to a tier, or go on; answers what a request for it waits for."""
+        entry = self.entry(adapter)
+        if entry.load is None and not entry.on_device:
+            self._start_load(entry, now_s, to_tier)
+        if entry.load is None:
+            return "draining"
+        if to_tier == "device":
+            entry.load.to_tier = "device"
+        if request is not None and request not in entry.load.waiters:
+            entry.load.waiters.append(request)
+        return "adapter_pages" if entry.load.stage == "allocating" else "adapter_loading"
+
+    def lease(self, adapter: AdapterId) -> None:
+        """A sequence of it enters the batch; it must be on the device and a slot free, or already held."""
+        entry = self.entry(adapter)
+        assert entry.on_device
+        if entry.slot is None:
+            assert entry.table is not None
+            entry.slot = self.table.install(entry.table, entry.pages)
+        entry.leases += 1
+        self.touch(entry)
+        self.listener.changed(entry)
+
+    def release(self, adapter: AdapterId) -> None:
+        """A sequence of it left the batch; the last one gives the slot back and lets a waiting eviction through."""
+        entry = self.entry(adapter)
+        assert entry.leases > 0
+        entry.leases -= 1
+        if entry.leases == 0 and entry.slot is not None:
+            self.table.remove(entry.slot)
+            entry.slot = None
+        if entry.leases == 0 and entry.leave_to is not None:
+            self.leave_device(entry, because="retired" if entry.retired else "operator")
+        self.listener.changed(entry)
+
+    def slot(self, adapter: AdapterId) -> int:
+        """The table slot of a leased adapter."""
+        slot = self.entry(adapter).slot
+        assert slot is not None
+        return slot
+
+    def is_pinned(self, adapter: AdapterId) -> bool:
+        """Whether its pages stay on the device when nothing runs with it."""
+        return self._is_pinned_to_device(self.entry(adapter))
+
+    def reserve_pages(self) -> int:
+        """Pages that KV must leave so that every adapter can come in: the pinned ones and the largest other."""
+        pinned = sum(entry.record.num_pages for entry in self.entries.values() if self._is_pinned_to_device(entry))
+        largest = max((e.record.num_pages for e in self.entries.values() if not self._is_pinned_to_device(e)), default=0)
+        return pinned + largest
+
+    def evictable(self) -> Iterator[Candidate]:
+        """Idle adapters on the device that no lease and no pin holds."""
+        now_s = self._clock.now_s()
+        for entry in self.entries.values():
+            if entry.on_device and entry.load is None and entry.leases == 0 and not self._is_pinned_to_device(entry):
+                yield Candidate(
+                    adapter=entry.record.id,
+                    pages=len(entry.pages),
+                    frequency=decayed(entry.frequency, since_s=now_s - entry.frequency_s),
+                    last_used_s=entry.last_used_s,
+                    reload_cost=1.0 if entry.record.id in self.host else 4.0,
+                )
+
+    def evict_for_room(self, adapters: Iterable[AdapterId]) -> None:
+        """Take these off the device to make room; each must be evictable."""
+        for adapter in adapters:
+            self.leave_device(self.entry(adapter), because="pages_needed")
+
+    # What the loop tells
+
+    def add(self, record: VersionRecord) -> AdapterEntry:
+        """Register a version, or find it again."""
+        entry = self.entries.setdefault(record.id, AdapterEntry(record=record))
+        entry.retired = False
+        if record.fingerprint and entry.probe == "unproven":
+            entry.probe = "ok"
+        return entry
+
+    def remove(self, adapter: AdapterId) -> None:
+        """Forget a version that no alias names and no sequence uses, weights and image included."""
+        entry = self.entries[adapter]
+        assert entry.users == 0
+        assert entry.load is None
+        if entry.on_device:
+            self.leave_device(entry, because="retired")
+        self.host.drop(adapter)
+        self.disk.delete(adapter)
+        del self.entries[adapter]
+
+    def on_read(self, done: ReadDone) -> None:
+        """An image is in host memory, or could not be read."""
+        entry = self.entries.get(done.adapter)
+        if entry is None or entry.load is None:
+            return
+        load = entry.load
+        load.add_phase("load queue", load.stage_since_s, done.started_s)
+        if done.copy is None:
+            self.fail(entry, done.error or LoradeckError(f"The image of {done.adapter} cannot be read."))
+            return
+        load.add_phase("read", done.started_s, done.read_s, note=f"disk, {done.copy.nbytes / 2**20:.1f} MiB")
+        load.add_phase("verify", done.read_s, done.verified_s, note="digest")
+        self._copying.add(done.adapter)
+        self.host.put(done.adapter, done.copy)
+        self._trim_host()
+        if load.to_tier == "host":
+            self._copying.discard(done.adapter)
+            self.arrive(entry)
+            return
+        self._allocate(entry, done.copy, self._clock.now_s())
+
+    def on_copied(self, done: CopyDone) -> None:
+        """Pages are in the arena: prove the adapter first if it never was, else it is on the device."""
+        entry = self.entries[done.adapter]
+        load = entry.load
+        assert load is not None
+        self._copying.discard(done.adapter)
+        self._trim_host()
+        load.add_phase("copy", load.stage_since_s, done.copied_s, note=f"{len(load.pages)} pages")
+        load.arrived_s = self._clock.now_s()
+        entry.pages, load.pages = load.pages, []
+        entry.on_device = True
+        self.touch(entry)
+        if entry.probe == "unproven":
+            load.stage = "probing"
+            self.listener.needs_probe(entry)
+            return
+        entry.recheck = True
+        self.arrive(entry)
+
+    def arrive(self, entry: AdapterEntry) -> None:
+        """The load is over; requests may lease it."""
+        load, entry.load = entry.load, None
+        assert load is not None
+        self.listener.arrived(entry, load)
+        self.listener.changed(entry)
+
+    def tick(self, now_s: float) -> None:
+        """Try again for loads that wait for pages."""
+        waiting, self._allocating = self._allocating, []
+        for adapter in waiting:
+            entry = self.entries.get(adapter)
+            copy = self.host.get(adapter)
+            if entry is None or entry.load is None:
+                continue
+            if copy is None:
+                entry.load.stage = "reading"
+                self.loader.read(adapter)
+            else:
+                self._allocate(entry, copy, now_s)
+
+    def note_step(self, duration_s: float) -> None:
+        """A step ran; loads that were copying meanwhile remember what it took."""
+        for adapter in self._copying:
+            load = self.entries[adapter].load
+            if load is not None and load.stage == "copying":
+                load.steps.append(duration_s)
+
+    def leave_device(self, entry: AdapterEntry, *, because: LeftBecause) -> None:
+        """Free its arena pages now; it must have no lease."""
+        assert entry.leases == 0
+        assert entry.load is None or entry.load.stage == "probing"
+        pages, entry.pages = entry.pages, []
+        self._pool.give_back(pages)
+        entry.on_device = False
+        wanted, entry.leave_to = entry.leave_to, None
+        if wanted == "disk":
+            self.host.drop(entry.record.id)
+        self.listener.left_device(entry, because)
+        self.listener.changed(entry)
+
+    def touch(self, entry: AdapterEntry) -> None:
+        """Count a use, for eviction."""
+        now_s = self._clock.now_s()
+        entry.frequency = decayed(entry.frequency, since_s=now_s - entry.frequency_s) + 1.0
+        entry.frequency_s = entry.last_used_s = now_s
+
+    def check(self) -> None:
+        """Counts agree with the entries and the pool."""
+        self.host.check()
+        self.table.check()
+        leased = {entry.slot for entry in self.entries.values() if entry.leases}
+        assert None not in leased
+        assert len(leased) == self.table.num_slots - self.table.num_free
+        for entry in self.entries.values():
+            assert bool(entry.pages) == entry.on_device, entry.record.id
+
+    def _start_load(self, entry: AdapterEntry, now_s: float, to_tier: Tier) -> None:
+        adapter = entry.record.id
+        copy = self.host.get(adapter)
+        load = Load(asked_s=now_s, from_tier="disk" if copy is None else "host", to_tier=to_tier, stage_since_s=now_s)
+        entry.load = load
+        if copy is None:
+            self.loader.read(adapter)
+        else:
+            self._copying.add(adapter)
+            self._allocate(entry, copy, now_s)
+        self.listener.changed(entry)
+
+    def _allocate(self, entry: AdapterEntry, copy: HostCopy, now_s: float) -> None:
+        load = entry.load
+        assert load is not None
+        if load.stage != "allocating":
+            load.stage, load.stage_since_s = "allocating", now_s
+        needed = entry.record.num_pages
+        evicted = self.make_room(needed)
+        if evicted is None:
+            self._allocating.append(entry.record.id)
+            return
+        load.evicted.extend(evicted)
+        load.pages = self._pool.take(needed, owner=adapter_owner(entry.record.id))
+        allocated_s = self._clock.now_s()
+        load.add_phase("allocate", load.stage_since_s, allocated_s, note=f"evicted {len(evicted)}" if evicted else "")
+        load.stage, load.stage_since_s = "copying", allocated_s
+        entry.table = copy.table
+        self.loader.copy(entry.record.id, copy, load.pages)
+
+    def fail(self, entry: AdapterEntry, error: LoradeckError) -> None:
+        """A load ends without the adapter on the device."""
+        load, entry.load = entry.load, None
+        self._copying.discard(entry.record.id)
+        if load is not None and load.pages:
+            self._pool.give_back(load.pages)
+        self.listener.failed(entry, error)
+        self.listener.changed(entry)
+
+    def _trim_host(self) -> None:
+        for left in self.host.trim():
+            self.listener.left_host(self.entries[left])
+
+    def _may_leave_host(self, adapter: AdapterId) -> bool:
+        entry = self.entries.get(adapter)
+        pinned = entry is not None and entry.pin is not None and entry.pin.tier == "host"
+        return adapter not in self._copying and not pinned
+
+    def _is_pinned_to_device(self, entry: AdapterEntry) -> bool:
+        return entry.pin is not None and entry.pin.tier == "device"
+
+
+class ResidencyListener:
+    """Hears what residency does; the model host records it. Every method may be left as it is."""
+
+    def changed(self, entry: AdapterEntry) -> None:
+        """Something an operator sees changed."""
+
+    def needs_probe(self, entry: AdapterEntry) -> None:
+        """It is on the device and was never proven."""
+
+    def arrived(self, entry: AdapterEntry, load: Load) -> None:
+        """A load ended well."""
+
+    def failed(self, entry: AdapterEntry, error: LoradeckError) -> None:
+        """A load ended badly."""
+
+    def left_device(self, entry: AdapterEntry, because: LeftBecause) -> None:
+        """It left the device."""
+
+    def left_host(self, entry: AdapterEntry) -> None:
+        """Its host copy was dropped for the budget."""

@@ -1,0 +1,107 @@
+"""The two tiers behind the device: host memory under a byte budget, and images on disk."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import torch
+
+from engine.adapters.entry import HostCopy
+from engine.adapters.image import AdapterImage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from engine.adapters.pack import PackedAdapter
+    from engine.ids import AdapterId
+
+
+class HostTier:
+    """Page images in host memory, least recently used first out. Owned by the engine thread.
+
+    ``may_leave`` says whether a copy may be dropped (not pinned to this tier, not being copied from).
+    """
+
+    def __init__(self, *, budget_bytes: int, may_leave: Callable[[AdapterId], bool]) -> None:
+        self.budget_bytes = budget_bytes
+        self.used_bytes = 0
+        self._may_leave = may_leave
+        self._copies: OrderedDict[AdapterId, HostCopy] = OrderedDict()
+
+    def __contains__(self, adapter: object) -> bool:
+        return adapter in self._copies
+
+    def get(self, adapter: AdapterId) -> HostCopy | None:
+        """The copy, now the most recently used; None when absent."""
+        copy = self._copies.get(adapter)
+        if copy is not None:
+            self._copies.move_to_end(adapter)
+        return copy
+
+    def put(self, adapter: AdapterId, copy: HostCopy) -> None:
+        """Keep a copy; ``trim`` brings the tier back under its budget."""
+        self.drop(adapter)
+        self._copies[adapter] = copy
+        self.used_bytes += copy.nbytes
+
+    def trim(self) -> list[AdapterId]:
+        """Drop what may leave, oldest use first, until the budget holds; returns who left."""
+        left: list[AdapterId] = []
+        for candidate in list(self._copies):
+            if self.used_bytes <= self.budget_bytes:
+                break
+            if self._may_leave(candidate):
+                self.drop(candidate)
+                left.append(candidate)
+        return left
+
+    def drop(self, adapter: AdapterId) -> None:
+        """Forget a copy; nothing happens when there is none."""
+        copy = self._copies.pop(adapter, None)
+        if copy is not None:
+            self.used_bytes -= copy.nbytes
+
+    def check(self) -> None:
+        """The count equals the copies."""
+        assert self.used_bytes == sum(copy.nbytes for copy in self._copies.values())
+
+
+class DiskTier:
+    """One image file a version, written once, named by its id. Safe to use from any thread."""
+
+    def __init__(self, folder: Path, *, pin_memory: bool) -> None:
+        self.folder = folder
+        self._pin_memory = pin_memory
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def path(self, adapter: AdapterId) -> Path:
+        """Where the image is or would be."""
+        return self.folder / f"{adapter}.image"
+
+    def write(self, packed: PackedAdapter) -> Path:
+        """Store an image atomically; an existing one of that id is kept, since the id is its content."""
+        path = self.path(packed.id)
+        if not path.exists():
+            packed.write_image(path)
+        return path
+
+    def open(self, adapter: AdapterId) -> AdapterImage:
+        """Read the header only. Raises AdapterRefused on a damaged file."""
+        return AdapterImage.open(self.path(adapter))
+
+    def read(self, image: AdapterImage) -> HostCopy:
+        """Read the pages in one call."""
+        pages = torch.empty((image.num_pages, image.page_bytes), dtype=torch.uint8, pin_memory=self._pin_memory)
+        image.read_into(memoryview(pages.view(-1).numpy()))
+        return HostCopy(table=image.table, pages=pages)
+
+    def delete(self, adapter: AdapterId) -> None:
+        """Remove an image; nothing happens when there is none."""
+        self.path(adapter).unlink(missing_ok=True)
+
+    def used_bytes(self, adapters: Iterable[AdapterId]) -> int:
+        """Bytes of the images of ``adapters`` that exist."""
+        paths = (self.path(adapter) for adapter in adapters)
+        return sum(path.stat().st_size for path in paths if path.exists())

@@ -1,0 +1,246 @@
+"""What an operator may do to an adapter: warm, pin, unpin, evict, each with a preview of what it would cost. Engine thread."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from engine.adapters.entry import Pin
+from engine.errors import Conflict, InvalidRequest, LoradeckError
+from engine.events import AdapterPinned, AdapterUnpinned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from engine.adapters.entry import AdapterEntry
+    from engine.ids import AdapterId, Tier
+    from engine.model_host import ModelHost
+    from engine.snapshot import AdapterRow
+
+Verb = Literal["warm", "pin", "unpin", "evict"]
+Line = tuple[str, int]
+"""A line of a sum: label and pages, negative when they are taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """An idle adapter that would leave the device."""
+
+    id: AdapterId
+    alias: str
+    pages: int
+    idle_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlCall:
+    """One operator command."""
+
+    verb: Verb
+    adapter: AdapterId
+    tier: Tier | None = None
+    until_unix: float | None = None
+    reason: str = ""
+    by: str = "operator"
+    preview: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlOutcome:
+    """What a command did, or with ``preview`` would do."""
+
+    verb: Verb
+    adapter: AdapterRow
+    applied: bool
+    preview: bool
+    message: str
+    arithmetic: tuple[Line, ...] = ()
+    victims: tuple[Victim, ...] = ()
+    eta_s: float | None = None
+    """From loads measured before; None when there were none."""
+    waiting_leases: int = 0
+
+
+class Control:
+    """Carries commands out on the engine thread; what takes time answers later, through the future."""
+
+    def __init__(self, host: ModelHost) -> None:
+        self._host = host
+
+    def run(self, call: ControlCall) -> Future[ControlOutcome]:
+        """Start a command. Refusals are LoradeckError on the future."""
+        future: Future[ControlOutcome] = Future()
+        verbs: dict[Verb, Callable[[AdapterEntry, ControlCall, Future[ControlOutcome]], None]] = {
+            "warm": self._warm,
+            "pin": self._pin,
+            "unpin": self._unpin,
+            "evict": self._evict,
+        }
+        try:
+            verbs[call.verb](self._host.residency.entry(call.adapter), call, future)
+        except LoradeckError as refusal:
+            future.set_exception(refusal)
+        return future
+
+    def expire_pins(self) -> None:
+        """End pins whose time has come."""
+        now_unix = time.time()
+        for entry in self._host.residency.entries.values():
+            if entry.pin is not None and entry.pin.until_unix is not None and entry.pin.until_unix <= now_unix:
+                self._drop_pin(entry, by="policy", because="expired")
+
+    def _warm(self, entry: AdapterEntry, call: ControlCall, future: Future[ControlOutcome]) -> None:
+        tier = _tier(call, allowed=("device", "host"))
+        lines, victims = self._bill(entry, "Load") if tier == "device" else ((), ())
+        eta_s = self._host.lifecycle.load_eta_s(entry, tier)
+        if call.preview:
+            future.set_result(self._outcome(call, entry, f"Would bring it to {tier}.", lines=lines, victims=victims, eta_s=eta_s))
+            return
+
+        def done(error: LoradeckError | None) -> None:
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(self._outcome(call, entry, f"On {tier}.", lines=lines, victims=victims, eta_s=eta_s))
+
+        entry.leave_to = None
+        self._host.lifecycle.bring(entry, tier, done)
+
+    def _pin(self, entry: AdapterEntry, call: ControlCall, future: Future[ControlOutcome]) -> None:
+        tier = _tier(call, allowed=("device", "host"))
+        if call.until_unix is not None and call.until_unix <= time.time():
+            message = "The pin would end in the past."
+            raise InvalidRequest(message, param="until", expected="a later time", found=call.until_unix)
+        lines: tuple[Line, ...] = ()
+        victims: tuple[Victim, ...] = ()
+        if tier == "device":
+            rule = self._check_floor(entry)
+            bill, victims = self._bill(entry, "Pin")
+            lines = (*bill, *rule)
+        eta_s = self._host.lifecycle.load_eta_s(entry, tier)
+        if call.preview:
+            future.set_result(self._outcome(call, entry, f"Would pin it to {tier}.", lines=lines, victims=victims, eta_s=eta_s))
+            return
+        entry.pin = Pin(tier=tier, until_unix=call.until_unix, reason=call.reason, by=call.by)
+        entry.leave_to = None
+        self._host.publisher.record_event(
+            AdapterPinned(
+                at_unix=time.time(),
+                by=call.by,
+                adapter=entry.record.id,
+                alias=self._host.lifecycle.alias_of(entry),
+                tier=tier,
+                until_unix=call.until_unix,
+                reason=call.reason,
+            )
+        )
+        self._host.lifecycle.changed(entry)
+        self._host.lifecycle.bring(entry, tier, lambda _error: None)
+        future.set_result(self._outcome(call, entry, f"Pinned to {tier}.", lines=lines, victims=victims, eta_s=eta_s))
+
+    def _unpin(self, entry: AdapterEntry, call: ControlCall, future: Future[ControlOutcome]) -> None:
+        if call.preview or entry.pin is None:
+            message = "It is not pinned." if entry.pin is None else "Would end its pin."
+        else:
+            self._drop_pin(entry, by=call.by, because="operator")
+            message = "Unpinned."
+        future.set_result(self._outcome(call, entry, message))
+
+    def _evict(self, entry: AdapterEntry, call: ControlCall, future: Future[ControlOutcome]) -> None:
+        tier = _tier(call, allowed=("host", "disk"))
+        if entry.pin is not None:
+            message = "It is pinned; end the pin first."
+            raise Conflict(message, code="pinned", param="ref", expected="not pinned", found=f"pinned to {entry.pin.tier}")
+        residency = self._host.residency
+        if call.preview:
+            text = f"Would leave for {tier} after {entry.leases} running requests." if entry.leases else f"Would leave for {tier} now."
+        elif entry.load is not None:
+            message = "It is being loaded; evict it once it has arrived."
+            raise Conflict(message, code="loading", param="ref", expected="host, disk or device", found="loading")
+        elif entry.on_device and entry.leases:
+            entry.leave_to = "disk" if tier == "disk" else "host"
+            self._host.lifecycle.changed(entry)
+            text = f"Leaves for {tier} after {entry.leases} running requests."
+        elif entry.on_device:
+            entry.leave_to = "disk" if tier == "disk" else "host"
+            residency.leave_device(entry, because="operator")
+            text = f"Left for {tier}."
+        elif tier == "disk":
+            residency.host.drop(entry.record.id)
+            self._host.lifecycle.changed(entry)
+            text = "Left host memory; its image is on disk."
+        else:
+            text = "It was not on the device."
+        future.set_result(self._outcome(call, entry, text, waiting_leases=entry.leases))
+
+    def _drop_pin(self, entry: AdapterEntry, *, by: str, because: Literal["operator", "expired"]) -> None:
+        entry.pin = None
+        event = AdapterUnpinned(at_unix=time.time(), by=by, adapter=entry.record.id, alias=self._host.lifecycle.alias_of(entry), because=because)
+        self._host.publisher.record_event(event)
+        self._host.lifecycle.changed(entry)
+
+    def _check_floor(self, entry: AdapterEntry) -> tuple[Line, ...]:
+        """The rule's sum; Conflict when pins would leave less than one largest adapter beside the KV floor."""
+        host = self._host
+        others = sum(
+            other.record.num_pages
+            for other in host.residency.entries.values()
+            if other is not entry and other.pin is not None and other.pin.tier == "device"
+        )
+        pinned = others + entry.record.num_pages
+        largest = max(other.record.num_pages for other in host.residency.entries.values())
+        left = host.usable_pages - pinned - host.kv_floor_pages
+        lines = (("Arena", host.usable_pages), ("Pinned after", -pinned), ("KV floor", -host.kv_floor_pages), ("Left", left))
+        if left < largest:
+            message = f"Not pinned: {left} pages would be left and the largest adapter needs {largest}."
+            raise Conflict(message, code="pin_would_not_fit", param="ref", expected=largest, found=left, arithmetic=(*lines, ("Needed", largest)))
+        return lines
+
+    def _bill(self, entry: AdapterEntry, what: str) -> tuple[tuple[Line, ...], tuple[Victim, ...]]:
+        """Free now, who would leave, what it takes, free after."""
+        free = self._host.free_pages
+        if entry.on_device or entry.load is not None:
+            return (("Free now", free), ("Free after", free)), ()
+        needed = entry.record.num_pages
+        victims = self._host.victims_for(needed)
+        leaving = sum(victim.pages for victim in victims)
+        alias = self._host.lifecycle.alias_of(entry)
+        return (
+            ("Free now", free),
+            *((f"Evict {victim.alias}", victim.pages) for victim in victims),
+            (f"{what} {alias}", -needed),
+            ("Free after", free + leaving - needed),
+        ), victims
+
+    def _outcome(
+        self,
+        call: ControlCall,
+        entry: AdapterEntry,
+        message: str,
+        *,
+        lines: tuple[Line, ...] = (),
+        victims: tuple[Victim, ...] = (),
+        eta_s: float | None = None,
+        waiting_leases: int = 0,
+    ) -> ControlOutcome:
+        return ControlOutcome(
+            verb=call.verb,
+            adapter=self._host.observer.row(entry),
+            applied=not call.preview,
+            preview=call.preview,
+            message=message,
+            arithmetic=lines,
+            victims=victims,
+            eta_s=eta_s,
+            waiting_leases=waiting_leases,
+        )
+
+
+def _tier(call: ControlCall, *, allowed: tuple[Tier, ...]) -> Tier:
+    tier = call.tier or allowed[0]
+    if tier not in allowed:
+        message = f"{call.verb} goes to {' or '.join(allowed)}, not to {tier}."
+        raise InvalidRequest(message, param="tier", expected=list(allowed), found=tier)
+    return tier

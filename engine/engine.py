@@ -1,0 +1,291 @@
+"""The engine as doors see it: submit, look, control. Every method may be called from any thread unless it says otherwise."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from engine.assemble import open_host
+from engine.clock import Clock, MonotonicClock
+from engine.control import Control, ControlCall
+from engine.errors import AdapterNotFound, InvalidRequest, ModelNotFound, NotReady, Overloaded
+from engine.ids import DEFAULT_TENANT, AdapterId
+from engine.loop import EngineLoop
+from engine.registration import Registrar
+from engine.stream import Target, TokenStream
+from engine.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from engine.control import ControlOutcome, Verb
+    from engine.events import EventPage
+    from engine.ids import TenantId, Tier
+    from engine.model_host import ModelHost
+    from engine.registration import Registration
+    from engine.request import Request, RequestRecord
+    from engine.settings import Settings
+    from engine.snapshot import EngineSnapshot, EngineState, StepRecord
+    from engine.telemetry.publisher import Publisher
+    from engine.tokenizing.chat_template import ChatTemplate
+    from engine.tokenizing.tokenizer import Tokenizer
+
+MAX_CHOICES = 16
+STUCK_AFTER_S = 30.0
+"""A step that takes longer counts as stuck: health fails and requests end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCard:
+    """One name that ``model`` may be."""
+
+    id: str
+    parent: str | None
+    root: str
+    created_unix: int
+    adapter: AdapterId | None = None
+    tier: str | None = None
+    pinned: bool = False
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Whether the engine thread makes progress."""
+
+    ok: bool
+    state: EngineState
+    reason: str
+    last_progress_age_s: float
+
+
+class Engine:
+    """One base, its adapters and the thread that serves them."""
+
+    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.clock: Clock = clock or MonotonicClock()
+        self._loop: EngineLoop | None = None
+
+    def start(self, progress: Callable[[str, float | None], None] = lambda _text, _share: None) -> None:
+        """Load the base and start serving; blocks. ``progress`` hears (what, share done or None). Raises BaseRefused."""
+        self._host: ModelHost = open_host(self.settings, clock=self.clock, progress=progress)
+        self._loop = EngineLoop(self._host, self.clock)
+        self._host.attach(self._loop)
+        self._control = Control(self._host)
+        self._host.control = self._control
+        self._registrar = Registrar(self._host, self.settings)
+        self._watchdog = Watchdog(self._host, self._loop, stuck_after_s=STUCK_AFTER_S)
+        self._loop.start()
+        self._watchdog.start()
+
+    def stop(self) -> None:
+        """End after the step under way; safe to call again."""
+        if self._loop is not None and self._loop.is_alive:
+            self._watchdog.stop()
+            self._loop.stop()
+            self._host.close()
+
+    @property
+    def base_name(self) -> str:
+        """The name under which the base itself answers."""
+        return self._host.base_name
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The base's; safe to use from any thread."""
+        return self._host.parts.tokenizer
+
+    @property
+    def chat_template(self) -> ChatTemplate:
+        """The base's; safe to use from any thread."""
+        return self._host.parts.chat_template
+
+    @property
+    def publisher(self) -> Publisher:
+        """Meters and rings; read only."""
+        return self._host.publisher
+
+    def submit(self, request: Request) -> TokenStream:
+        """Queue a request and return its stream; call on an asyncio loop.
+
+        Raises ModelNotFound, InvalidRequest, Overloaded or NotReady at once, before anything is queued.
+        """
+        host, loop = self._host, self._live_loop()
+        target = self.resolve(request.model, request.tenant)
+        check_request(request, host)
+        if host.num_waiting >= self.settings.max_waiting:
+            message = f"{host.num_waiting} requests wait already; try again shortly."
+            raise Overloaded(message, code="engine_overloaded")
+        stream = TokenStream(request, target, cancel=lambda stream: loop.post(lambda: host.requests.cancel(stream)))
+        loop.post(lambda: host.requests.add(stream), fault=lambda error: host.requests.fail_unqueued(stream, error))
+        return stream
+
+    def resolve(self, model: str, tenant: TenantId = DEFAULT_TENANT) -> Target:
+        """What a name means now: the base, an alias or a version id, to the letter. Raises ModelNotFound."""
+        del tenant  # every adapter is everyone's until tenants own theirs
+        catalog = self._host.catalog
+        if model == self._host.base_name:
+            return Target(name=model)
+        if model in catalog.aliases:
+            return Target(name=model, adapter=catalog.aliases[model], alias=model)
+        if AdapterId(model) in catalog.versions and AdapterId(model) in catalog.aliases.values():
+            return Target(name=model, adapter=AdapterId(model))
+        message = f"The model {model[:80]!r} does not exist."
+        raise ModelNotFound(message, param="model", found=model[:80])
+
+    def models(self, tenant: TenantId = DEFAULT_TENANT) -> tuple[ModelCard, ...]:
+        """The base, then every alias."""
+        del tenant  # every adapter is everyone's until tenants own theirs
+        host, catalog = self._host, self._host.catalog
+        rows = {row.id: row for row in self.snapshot().adapters}
+        base = ModelCard(id=host.base_name, parent=None, root=host.parts.base_root, created_unix=int(host.observer.started_unix))
+        cards = [base]
+        for alias, adapter in catalog.aliases.items():
+            record, row = catalog.versions[adapter], rows.get(adapter)
+            cards.append(
+                ModelCard(
+                    id=alias,
+                    parent=host.base_name,
+                    root=record.source,
+                    created_unix=int(record.registered_unix),
+                    adapter=adapter,
+                    tier=row.tier if row else "disk",
+                    pinned=row.pinned if row else False,
+                    bytes=record.bytes,
+                )
+            )
+        return tuple(cards)
+
+    def register(
+        self,
+        source: str,
+        *,
+        alias: str,
+        tenant: TenantId = DEFAULT_TENANT,
+        dry_run: bool = False,
+        replace: bool = False,
+        compatible_base: bool = False,
+        prove: Literal["now", "first_load"] = "now",
+        by: str = "operator",
+    ) -> Registration:
+        """Validate a PEFT folder and serve it as ``alias``. Blocks: call it in a thread.
+
+        Raises SourceNotAllowed, InvalidRequest, AdapterRefused or Conflict; a refusal changes nothing. ``prove="first_load"`` puts
+        the effective-delta probe off until the adapter first comes to the device; until it passed, the adapter answers nothing.
+        """
+        self._live_loop()
+        return self._registrar.register(
+            source,
+            alias=alias,
+            tenant=tenant,
+            dry_run=dry_run,
+            replace=replace,
+            compatible_base=compatible_base,
+            prove=prove,
+            by=by,
+        )
+
+    def unregister(self, alias: str, *, tenant: TenantId = DEFAULT_TENANT, by: str = "operator") -> None:
+        """Withdraw an alias; new requests get 404 at once, running ones finish, then weights and image are freed."""
+        del tenant  # every adapter is everyone's until tenants own theirs
+        self._live_loop()
+        self._registrar.unregister(alias, by=by)
+
+    def control(
+        self,
+        verb: Verb,
+        ref: str,
+        *,
+        tenant: TenantId = DEFAULT_TENANT,
+        tier: Tier | None = None,
+        until_unix: float | None = None,
+        reason: str = "",
+        by: str = "operator",
+        preview: bool = False,
+    ) -> Future[ControlOutcome]:
+        """Warm, pin, unpin or evict the adapter that ``ref`` (alias or version id) names; with ``preview`` say what would happen.
+
+        Raises AdapterNotFound at once; other refusals (Conflict, InvalidRequest) come through the future.
+        """
+        del tenant  # every adapter is everyone's until tenants own theirs
+        loop = self._live_loop()
+        adapter = self._adapter(ref)
+        call = ControlCall(verb=verb, adapter=adapter, tier=tier, until_unix=until_unix, reason=reason[:500], by=by, preview=preview)
+        return _forward(lambda: self._control.run(call), loop)
+
+    def snapshot(self) -> EngineSnapshot:
+        """The latest; never blocks."""
+        return self._host.publisher.snapshot
+
+    def events(self, after: int = 0, limit: int = 500) -> EventPage:
+        """Events numbered above ``after``."""
+        return self._host.publisher.events(after, limit)
+
+    def steps(self, after: int = 0) -> tuple[StepRecord, ...]:
+        """Kept steps above step ``after``, oldest first."""
+        return self._host.publisher.steps(after)
+
+    def records(self, after_s: float = 0.0) -> tuple[RequestRecord, ...]:
+        """Kept requests that ended after ``after_s`` (clock seconds), oldest first."""
+        return self._host.publisher.records(after_s)
+
+    def health(self) -> Health:
+        """Whether the engine thread makes progress."""
+        loop = self._loop
+        if loop is None:
+            return Health(ok=False, state="starting", reason="the engine has not started", last_progress_age_s=0.0)
+        age_s = self.clock.now_s() - loop.last_progress_s
+        snapshot = self.snapshot()
+        if not loop.is_alive:
+            return Health(ok=False, state="down", reason="the engine thread has ended", last_progress_age_s=age_s)
+        if age_s > STUCK_AFTER_S:
+            return Health(ok=False, state="down", reason=f"no step has ended for {age_s:.0f} s", last_progress_age_s=age_s)
+        return Health(ok=True, state=snapshot.state, reason=snapshot.state_reason, last_progress_age_s=age_s)
+
+    def _adapter(self, ref: str) -> AdapterId:
+        catalog = self._host.catalog
+        adapter = catalog.aliases.get(ref, AdapterId(ref))
+        if adapter not in catalog.versions:
+            message = f"No adapter {ref[:80]!r} is registered."
+            raise AdapterNotFound(message, param="ref", found=ref[:80])
+        return adapter
+
+    def _live_loop(self) -> EngineLoop:
+        if self._loop is None or not self._loop.is_alive:
+            message = "The engine is not running."
+            raise NotReady(message)
+        return self._loop
+
+
+def check_request(request: Request, host: ModelHost) -> None:
+    """Refuse what could never run. Raises InvalidRequest naming the field."""
+    num_prompt, vocab = len(request.prompt_ids), host.parts.spec.vocab_size
+    if not request.prompt_ids:
+        message = "The prompt has no tokens."
+        raise InvalidRequest(message, code="empty_prompt", param="prompt")
+    if not all(0 <= token < vocab for token in request.prompt_ids):
+        message = f"A prompt token is outside the vocabulary of {vocab}."
+        raise InvalidRequest(message, param="prompt", expected=f"0 to {vocab - 1}")
+    if num_prompt >= host.max_sequence_tokens:
+        message = f"The prompt has {num_prompt} tokens; the longest that fits is {host.max_sequence_tokens - 1}."
+        raise InvalidRequest(message, code="context_length_exceeded", param="prompt", expected=host.max_sequence_tokens - 1, found=num_prompt)
+    if not 1 <= request.sampling.n <= MAX_CHOICES:
+        message = f"n is {request.sampling.n}; 1 to {MAX_CHOICES} choices can be asked for."
+        raise InvalidRequest(message, param="n", expected=f"1 to {MAX_CHOICES}", found=request.sampling.n)
+
+
+def _forward(make: Callable[[], Future[ControlOutcome]], loop: EngineLoop) -> Future[ControlOutcome]:
+    """A future that the engine thread fills from the one that ``make`` returns there."""
+    outer: Future[ControlOutcome] = Future()
+
+    def copy(inner: Future[ControlOutcome]) -> None:
+        error = inner.exception()
+        if error is not None:
+            outer.set_exception(error)
+        else:
+            outer.set_result(inner.result())
+
+    loop.post(lambda: make().add_done_callback(copy))
+    return outer

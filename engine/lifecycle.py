@@ -1,0 +1,254 @@
+"""A version's way through the engine: adopted, proven, named, withdrawn, forgotten; and what is recorded on the way. Engine thread."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import defaultdict
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from engine.adapters.probe import fingerprint_text, fingerprints_match, read_probe
+from engine.adapters.residency import ResidencyListener
+from engine.errors import AdapterRefused, LoradeckError
+from engine.events import AdapterEvicted, AdapterLoaded, AdapterLoadFailed, ProbeMismatch
+from engine.snapshot import LoadRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from engine.adapters.entry import AdapterEntry, Load, VersionRecord
+    from engine.adapters.residency import LeftBecause
+    from engine.ids import AdapterId, Tier
+    from engine.model_host import ModelHost
+    from engine.snapshot import AdapterRow
+
+
+class AdapterLifecycle(ResidencyListener):
+    """Listens to residency and keeps catalog, prefix cache, events and rows in step with it."""
+
+    def __init__(self, host: ModelHost) -> None:
+        self._host = host
+        self._waiting: defaultdict[AdapterId, list[Callable[[LoradeckError | None], None]]] = defaultdict(list)
+        self._to_probe: list[AdapterId] = []
+        self._load_s: dict[tuple[Tier, Tier], tuple[float, int]] = {}
+        self._base_logits: Tensor | None = None
+
+    # Asked by registration and control
+
+    def adopt(self, record: VersionRecord) -> None:
+        """Take a version in, under no alias yet."""
+        self._host.residency.add(record)
+
+    def point(self, alias: str, record: VersionRecord, *, before: AdapterId | None) -> AdapterRow:
+        """An alias now names this version; the one it named before retires with its last alias."""
+        entry = self._host.residency.add(record)
+        if alias not in entry.aliases:
+            entry.aliases.append(alias)
+        if before is not None and before != record.id:
+            self.withdraw(before, alias)
+        self.changed(entry)
+        return self._host.observer.row(entry)
+
+    def withdraw(self, adapter: AdapterId, alias: str) -> None:
+        """An alias no longer names this version; without any, it goes once nobody uses it."""
+        entry = self._host.residency.entries.get(adapter)
+        if entry is None:
+            return
+        if alias in entry.aliases:
+            entry.aliases.remove(alias)
+        self.changed(entry)
+        if not entry.aliases:
+            entry.retired = True
+            entry.pin = None
+            self.forget_unused(adapter)
+
+    def forget_unused(self, adapter: AdapterId) -> None:
+        """Free all that a version without alias, user and load holds; nothing happens while it has one."""
+        entry = self._host.residency.entries.get(adapter)
+        if entry is None or entry.aliases or entry.users or entry.load is not None or self._waiting.get(adapter):
+            return
+        self._host.prefix.drop_adapter(adapter)
+        self._host.residency.remove(adapter)
+        self._host.catalog.drop_version(adapter)
+        self._host.observer.forget(adapter)
+
+    def prove(self, adapter: AdapterId) -> Future[tuple[float, ...]]:
+        """Bring a version to the device and probe it; the fingerprint, or AdapterRefused."""
+        future: Future[tuple[float, ...]] = Future()
+        entry = self._host.residency.entry(adapter)
+
+        def done(error: LoradeckError | None) -> None:
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(entry.record.fingerprint)
+
+        self.bring(entry, "device", done)
+        return future
+
+    def bring(self, entry: AdapterEntry, tier: Tier, done: Callable[[LoradeckError | None], None]) -> None:
+        """Move a version nearer; ``done`` hears when it is there, or why not."""
+        residency = self._host.residency
+        in_host = entry.record.id in residency.host
+        if (entry.on_device and entry.load is None) or (tier == "host" and in_host and entry.load is None):
+            done(None)
+            return
+        self._waiting[entry.record.id].append(done)
+        residency.want(entry.record.id, self._host.clock.now_s(), to_tier=tier)
+
+    def load_eta_s(self, entry: AdapterEntry, tier: Tier) -> float | None:
+        """Seconds until it is on ``tier``, from the mean time a page took before; None when nothing was measured."""
+        residency = self._host.residency
+        if entry.on_device:
+            return 0.0
+        from_tier: Tier = "host" if entry.record.id in residency.host else "disk"
+        if from_tier == tier:
+            return 0.0
+        total_s, pages = self._load_s.get((from_tier, tier), (0.0, 0))
+        return total_s / pages * entry.record.num_pages if pages else None
+
+    def alias_of(self, entry: AdapterEntry) -> str:
+        """The first alias, else the id."""
+        return entry.aliases[0] if entry.aliases else entry.record.id
+
+    # Heard from residency
+
+    def changed(self, entry: AdapterEntry) -> None:
+        """Its row is made anew, and the snapshot soon."""
+        self._host.observer.changed(entry.record.id)
+        self._host.is_dirty = True
+
+    def needs_probe(self, entry: AdapterEntry) -> None:
+        """Probe it between two steps."""
+        self._to_probe.append(entry.record.id)
+
+    def arrived(self, entry: AdapterEntry, load: Load) -> None:
+        """Record the load, and tell who waited for it."""
+        if load.to_tier == "device":
+            record = load_record(entry, load, median_step_s=self._host.median_step_s, now_s=self._host.clock.now_s())
+            entry.loads += 1
+            self._host.observer.last_loads[entry.record.id] = record
+            self._host.publisher.record_load(record)
+            self._event(AdapterLoaded(at_unix=time.time(), adapter=entry.record.id, alias=self.alias_of(entry), load=record))
+        spent_s, pages = self._load_s.get((load.from_tier, load.to_tier), (0.0, 0))
+        busy_s = sum(phase.duration_s for phase in load.phases)
+        self._load_s[load.from_tier, load.to_tier] = (spent_s + busy_s, pages + entry.record.num_pages)
+        self._tell(entry.record.id, None)
+
+    def failed(self, entry: AdapterEntry, error: LoradeckError) -> None:
+        """Record it; requests that waited for it end with the error."""
+        alias = self.alias_of(entry)
+        self._event(AdapterLoadFailed(at_unix=time.time(), adapter=entry.record.id, alias=alias, message=error.message))
+        self._host.requests.fail_adapter(entry.record.id, error)
+        self._tell(entry.record.id, error)
+
+    def left_device(self, entry: AdapterEntry, because: LeftBecause) -> None:
+        """Record it."""
+        self._left(entry, "device", because)
+
+    def left_host(self, entry: AdapterEntry) -> None:
+        """Record it."""
+        self._left(entry, "host", "host_budget")
+        self.changed(entry)
+
+    # Probes
+
+    def run_probes(self) -> None:
+        """Probe what has just come to the device for the first time."""
+        pending, self._to_probe = self._to_probe, []
+        for adapter in pending:
+            entry = self._host.residency.entries.get(adapter)
+            if entry is not None and entry.on_device:
+                self._probe_new(entry)
+
+    def recheck_one(self) -> bool:
+        """In an idle turn: see that one reloaded adapter still answers as it did. False when none is due."""
+        residency = self._host.residency
+        due = next((e for e in residency.entries.values() if e.recheck and e.on_device and not e.leases and e.load is None), None)
+        if due is None or not residency.table.can_install():
+            return False
+        due.recheck = False
+        reading = read_probe(*self._probe_logits(due))
+        if not reading.finite or not fingerprints_match(due.record.fingerprint, reading.fingerprint):
+            self._quarantine(due, fingerprint_text(reading.fingerprint))
+        return True
+
+    def _probe_new(self, entry: AdapterEntry) -> None:
+        residency = self._host.residency
+        since_s = self._host.clock.now_s()
+        reading = read_probe(*self._probe_logits(entry))
+        load = entry.load
+        assert load is not None
+        load.add_phase("probe", since_s, self._host.clock.now_s(), note="first load")
+        if not reading.finite or (not reading.has_effect and not entry.record.no_effect_expected):
+            code, why = ("non_finite", "gives logits that are not finite") if not reading.finite else ("no_effect", "does not change any logit")
+            residency.leave_device(entry, because="quarantined")
+            residency.fail(entry, AdapterRefused(f"The adapter {why} on the probe prompts.", code=code, param="probe"))
+            entry.quarantined = True
+            return
+        entry.record = dataclasses.replace(entry.record, fingerprint=reading.fingerprint)
+        entry.probe = "ok"
+        if entry.aliases:
+            self._host.catalog.put_version(entry.record)
+        residency.arrive(entry)
+
+    def _probe_logits(self, entry: AdapterEntry) -> tuple[Tensor, Tensor]:
+        host = self._host
+        pages = host.parts.scratch_pages
+        if self._base_logits is None:
+            self._base_logits = host.runner.probe(None, pages=pages)
+        assert entry.table is not None
+        slot = host.residency.table.install(entry.table, entry.pages)
+        try:
+            return self._base_logits, host.runner.probe(slot, pages=pages)
+        finally:
+            host.residency.table.remove(slot)
+
+    def _quarantine(self, entry: AdapterEntry, found: str) -> None:
+        entry.probe = "mismatch"
+        entry.quarantined = True
+        expected = fingerprint_text(entry.record.fingerprint)
+        self._event(
+            ProbeMismatch(at_unix=time.time(), adapter=entry.record.id, alias=self.alias_of(entry), expected=expected, found=found)
+        )
+        self._host.prefix.drop_adapter(entry.record.id)
+        self._host.residency.leave_device(entry, because="quarantined")
+        error = LoradeckError("The adapter no longer answers as it did when it was registered.", code="adapter_quarantined")
+        self._host.requests.fail_adapter(entry.record.id, error)
+
+    def _tell(self, adapter: AdapterId, error: LoradeckError | None) -> None:
+        for done in self._waiting.pop(adapter, ()):
+            done(error)
+
+    def _left(self, entry: AdapterEntry, tier: Tier, because: LeftBecause) -> None:
+        idle_s = self._host.clock.now_s() - entry.last_used_s
+        self._event(
+            AdapterEvicted(
+                at_unix=time.time(), by="policy" if because in {"pages_needed", "host_budget"} else "operator",
+                adapter=entry.record.id, alias=self.alias_of(entry), from_tier=tier, because=because, idle_s=idle_s,
+            )
+        )  # fmt: skip
+
+    def _event(self, event: AdapterLoaded | AdapterLoadFailed | AdapterEvicted | ProbeMismatch) -> None:
+        self._host.publisher.record_event(event)
+
+
+def load_record(entry: AdapterEntry, load: Load, *, median_step_s: float | None, now_s: float) -> LoadRecord:
+    """A finished load as operators see it."""
+    slowest_s = max(load.steps, default=0.0)
+    return LoadRecord(
+        adapter=entry.record.id,
+        from_tier=load.from_tier,
+        asked_s=load.asked_s,
+        phases=tuple(load.phases),
+        total_s=now_s - load.asked_s,
+        evicted=tuple(load.evicted),
+        waiters=tuple(load.waiters),
+        waited_max_s=now_s - load.asked_s if load.waiters else 0.0,
+        others_delay_s=max(0.0, slowest_s - median_step_s) if median_step_s is not None and load.steps else 0.0,
+        others_steps=len(load.steps),
+    )
+

@@ -1,0 +1,218 @@
+"""Turns the engine's live state into frozen rows and the snapshot. Engine thread."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.adapters.probe import fingerprint_text
+from engine.memory.ledger import DeviceBytes, LedgerFacts, PageCounts, account
+from engine.snapshot import AdapterRow, EngineSnapshot, EngineState, LoadRecord, RequestsSnapshot, RunningRow, WaitingRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from engine.adapters.entry import AdapterEntry, VersionRecord
+    from engine.ids import AdapterId
+    from engine.model_host import ModelHost
+    from engine.sequence import Sequence
+    from engine.snapshot import MemorySnapshot
+
+REFRESH_S = 1.0
+"""How often rows of adapters in use are made anew for their rates."""
+IN_USE_S = 90.0
+"""An adapter used within this time has rates that still change."""
+
+
+class Observer:
+    """Keeps one row an adapter and replaces it when something about it changed, so that thousands cost little."""
+
+    def __init__(self, host: ModelHost) -> None:
+        self._host = host
+        self._rows: dict[AdapterId, AdapterRow] = {}
+        self._stale: set[AdapterId] = set()
+        self._refreshed_s = 0.0
+        self.last_loads: dict[AdapterId, LoadRecord] = {}
+        self.state: EngineState = "serving"
+        self.state_reason = ""
+        self.state_since_unix = time.time()
+        self.started_unix = time.time()
+
+    def changed(self, adapter: AdapterId) -> None:
+        """Its row is to be made anew before the next snapshot."""
+        self._stale.add(adapter)
+
+    def forget(self, adapter: AdapterId) -> None:
+        """It is no longer registered."""
+        self._rows.pop(adapter, None)
+        self._stale.discard(adapter)
+        self.last_loads.pop(adapter, None)
+
+    def snapshot(self, step: int, now_s: float) -> EngineSnapshot:
+        """The whole engine at this moment, between two steps."""
+        host = self._host
+        self._refresh(now_s)
+        requests = requests_snapshot(host.scheduler.running, [*host.scheduler.waiting, *host.scheduler.held], now_s)
+        return EngineSnapshot(
+            step=step,
+            taken_s=now_s,
+            taken_unix=time.time(),
+            started_unix=self.started_unix,
+            state=self.state,
+            state_since_unix=self.state_since_unix,
+            state_reason=self.state_reason,
+            memory=self.memory(),
+            adapters=tuple(self._rows.values()),
+            requests=requests,
+            tenants=host.publisher.tenants(now_s, requests),
+            rates=host.publisher.rates(now_s),
+            totals=host.publisher.totals(),
+            device=host.parts.device,
+            event=host.publisher.newest_event,
+        )
+
+    def memory(self) -> MemorySnapshot:
+        """Every byte of the device, by owner."""
+        host, parts = self._host, self._host.parts
+        pool, layout, budget = host.pool, parts.arena.layout, parts.budget
+        held = adapter_pages(host.residency.entries.values())
+        return account(
+            DeviceBytes(total=budget.total, base=budget.base, workspace=budget.workspace, other=budget.other),
+            PageCounts(
+                page_bytes=layout.page_bytes,
+                num_pages=pool.num_pages,
+                kv=pool.count("kv"),
+                prefix=pool.count("prefix"),
+                shared=pool.num_shared,
+                adapter=pool.count("adapter"),
+                pinned=held.pages["pinned"],
+                leased=held.pages["leased"],
+                kv_floor=host.kv_floor_pages,
+            ),
+            LedgerFacts(
+                host_used_bytes=host.residency.host.used_bytes,
+                host_budget_bytes=host.residency.host.budget_bytes,
+                disk_used_bytes=sum(entry.record.bytes for entry in host.residency.entries.values()),
+                adapters_pinned=held.count["pinned"],
+                adapters_leased=held.count["leased"],
+                adapters_cached=held.count["cached"],
+                kv_used_tokens=sum(sequence.num_computed for sequence in host.scheduler.running),
+                kv_prefix_tokens=(pool.count("prefix") - pool.num_shared) * layout.page_tokens,
+            ),
+        )
+
+    def row(self, entry: AdapterEntry) -> AdapterRow:
+        """An operator's view of one adapter, now."""
+        record = entry.record
+        traffic = self._host.publisher.adapter(record.id, self._host.clock.now_s())
+        pin = entry.pin
+        row = static_row(record, self._host.lifecycle.alias_of(entry))
+        live: dict[str, Any] = {
+            "aliases": tuple(entry.aliases),
+            "tier": entry.residency(in_host=record.id in self._host.residency.host),
+            "pinned": pin is not None,
+            "pin_tier": pin.tier if pin else None,
+            "pin_until": pin.until_unix if pin else None,
+            "pin_reason": pin.reason if pin else "",
+            "leases": entry.leases,
+            "waiting": entry.users - entry.leases,
+            "lifecycle": "retired" if entry.retired else "rejected" if entry.quarantined else "ready",
+            "last_used_unix": entry.last_used_unix,
+            "probe": entry.probe,
+            "last_load": self.last_loads.get(record.id),
+        }
+        if traffic is not None:
+            live |= {
+                "requests": traffic.requests,
+                "requests_per_min": traffic.requests_per_min,
+                "cold_starts": traffic.cold_starts,
+                "hits": traffic.hits,
+                "ttft_p95_s": traffic.ttft_p95_s,
+            }
+        return dataclasses.replace(row, **live, loads=entry.loads)
+
+    def _refresh(self, now_s: float) -> None:
+        entries = self._host.residency.entries
+        if now_s - self._refreshed_s >= REFRESH_S:
+            self._refreshed_s = now_s
+            self._stale.update(key for key, entry in entries.items() if entry.users or 0 < now_s - entry.last_used_s < IN_USE_S)
+        for adapter in self._stale:
+            if adapter in entries and entries[adapter].aliases:
+                self._rows[adapter] = self.row(entries[adapter])
+            else:
+                self._rows.pop(adapter, None)
+        self._stale.clear()
+
+
+def static_row(record: VersionRecord, alias: str) -> AdapterRow:
+    """What a version's record alone says."""
+    return AdapterRow(
+        id=record.id,
+        alias=alias,
+        tenant=record.tenant,
+        bytes=record.bytes,
+        pages=record.num_pages,
+        rank=record.rank,
+        modules=record.modules,
+        num_matched=record.num_matched,
+        base_proof=record.base_proof,
+        warnings=record.warnings,
+        synthetic=record.synthetic,
+        source=record.source,
+        registered_unix=record.registered_unix,
+        probe_fingerprint=fingerprint_text(record.fingerprint),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Device pages, and adapters, by who may take them."""
+
+    pages: dict[str, int]
+    count: dict[str, int]
+
+
+def adapter_pages(entries: Iterable[AdapterEntry]) -> Held:
+    """Pinned, leased or cached; a load under way counts as cached."""
+    pages = {"pinned": 0, "leased": 0, "cached": 0}
+    count = {"pinned": 0, "leased": 0, "cached": 0}
+    for entry in entries:
+        held = len(entry.pages) + (len(entry.load.pages) if entry.load is not None else 0)
+        if held:
+            pinned = entry.pin is not None and entry.pin.tier == "device"
+            kind = "pinned" if pinned else "leased" if entry.leases else "cached"
+            pages[kind] += held
+            count[kind] += 1
+    return Held(pages=pages, count=count)
+
+
+def requests_snapshot(running: Iterable[Sequence], waiting: Iterable[Sequence], now_s: float) -> RequestsSnapshot:
+    """Rows of what runs and what waits."""
+    return RequestsSnapshot(
+        running=tuple(
+            RunningRow(
+                id=seq.request.id,
+                tenant=seq.tenant,
+                model=seq.request.model,
+                adapter=seq.adapter,
+                prompt_tokens=seq.num_prompt,
+                output_tokens=seq.num_output,
+                phase="prefill" if seq.num_uncomputed > 1 else "decode",
+                running_s=now_s - (seq.scheduled_s or now_s),
+            )
+            for seq in running
+        ),
+        waiting=tuple(
+            WaitingRow(
+                id=seq.request.id,
+                tenant=seq.tenant,
+                model=seq.request.model,
+                adapter=seq.adapter,
+                reason=seq.wait_reason or "batch_full",
+                waited_s=now_s - seq.arrived_s,
+            )
+            for seq in waiting
+        ),
+    )

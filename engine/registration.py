@@ -1,0 +1,187 @@
+"""Register and withdraw adapters: parse, prove, point the alias. Runs in the caller's thread and blocks."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from engine.adapters.entry import VersionRecord
+from engine.adapters.pack import pack
+from engine.adapters.peft import parse_adapter
+from engine.errors import AdapterRefused, Conflict, LoradeckError, ModelNotFound
+from engine.events import AdapterRegistered, AdapterRejected, AdapterUnregistered
+from engine.ids import AdapterId, TenantId
+from engine.observer import static_row
+from engine.sources import allowed_folder, check_alias
+
+if TYPE_CHECKING:
+    from engine.adapters.pack import PackedAdapter
+    from engine.adapters.peft import ParsedAdapter
+    from engine.model_host import ModelHost
+    from engine.settings import Settings
+    from engine.snapshot import AdapterRow
+
+PROVE_TIMEOUT_S = 60.0
+"""How long a registration waits for the probe; past it the version stays unproven until its first load."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationReport:
+    """What registration found out."""
+
+    matched: int
+    """Modules of the base that the adapter changes."""
+    modules: tuple[str, ...]
+    rank: int
+    bytes: int
+    pages: int
+    warnings: tuple[str, ...]
+    base_proof: Literal["recorded", "declared"]
+    probe: Literal["unproven", "ok"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """The answer to a registration. ``created`` is False when the alias already named this very version."""
+
+    row: AdapterRow
+    report: ValidationReport
+    created: bool
+    dry_run: bool
+
+
+class Registrar:
+    """One registration at a time touches aliases; parsing and packing run in as many threads as callers bring."""
+
+    def __init__(self, host: ModelHost, settings: Settings) -> None:
+        self._host = host
+        self._settings = settings
+        self._alias_lock = threading.Lock()
+
+    def register(
+        self,
+        source: str,
+        *,
+        alias: str,
+        tenant: TenantId,
+        dry_run: bool = False,
+        replace: bool = False,
+        compatible_base: bool = False,
+        prove: Literal["now", "first_load"] = "now",
+        by: str = "operator",
+    ) -> Registration:
+        """Validate a PEFT folder and serve it as ``alias``; every refusal is typed and changes nothing."""
+        try:
+            check_alias(alias, reserved=(self._host.base_name,))
+            parsed, packed = self._validate(source, compatible_base=compatible_base)
+            record = self._record(parsed, packed, source=source, tenant=tenant)
+            if dry_run:
+                return Registration(row=static_row(record, alias), report=_report(record), created=False, dry_run=True)
+            self._check_free(alias, record.id, replace=replace)
+            self._host.residency.disk.write(packed)
+            return self._adopt(record, alias, replace=replace, prove=prove, by=by)
+        except LoradeckError as refusal:
+            if not dry_run:
+                self._host.publisher.record_event(
+                    AdapterRejected(at_unix=time.time(), by=by, source=source[:200], alias=alias[:80], code=refusal.code, message=refusal.message)
+                )
+            raise
+
+    def unregister(self, alias: str, *, by: str = "operator") -> None:
+        """Withdraw an alias now; requests in flight finish, and the last one frees weights and image."""
+        with self._alias_lock:
+            adapter = self._host.catalog.aliases.get(alias)
+            if adapter is None:
+                message = f"The model {alias[:80]!r} does not exist."
+                raise ModelNotFound(message, param="model", found=alias[:80])
+            self._host.catalog.drop_alias(alias)
+            self._host.call(lambda: self._host.lifecycle.withdraw(adapter, alias))
+        self._host.publisher.record_event(AdapterUnregistered(at_unix=time.time(), by=by, adapter=adapter, alias=alias))
+
+    def _validate(self, source: str, *, compatible_base: bool) -> tuple[ParsedAdapter, PackedAdapter]:
+        folder = allowed_folder(source, self._settings.allowed_sources)
+        host, spec = self._host, self._host.parts.spec
+        parsed = parse_adapter(
+            folder, spec, max_rank=self._settings.max_rank, base_digest=spec.digest, compatible_base=compatible_base
+        )
+        packed = pack(parsed, page_elems=host.parts.arena.layout.page_elems, dtype=host.runner.model.dtype)
+        most = host.most_adapter_pages
+        if packed.num_pages > most:
+            message = f"The adapter needs {packed.num_pages} pages and at most {most} can ever be free for one."
+            raise AdapterRefused(message, code="too_large", param="adapter_model.safetensors", expected=most, found=packed.num_pages)
+        return parsed, packed
+
+    def _record(self, parsed: ParsedAdapter, packed: PackedAdapter, *, source: str, tenant: TenantId) -> VersionRecord:
+        return VersionRecord(
+            id=AdapterId(packed.id),
+            digest=parsed.digest,
+            tenant=tenant,
+            source=source,
+            base_digest=self._host.parts.spec.digest,
+            rank=parsed.rank,
+            modules=parsed.module_names,
+            num_matched=parsed.num_matched,
+            num_pages=packed.num_pages,
+            bytes=packed.num_pages * self._host.parts.arena.layout.page_bytes,
+            base_proof=parsed.base_proof,
+            registered_unix=time.time(),
+            warnings=parsed.warnings,
+            synthetic=parsed.synthetic,
+            no_effect_expected=parsed.no_effect,
+        )
+
+    def _check_free(self, alias: str, adapter: AdapterId, *, replace: bool) -> None:
+        current = self._host.catalog.aliases.get(alias)
+        if current not in {None, adapter} and not replace:
+            message = f"The alias {alias!r} already names another version; ask for a replacement to move it."
+            raise Conflict(message, code="alias_taken", param="alias", expected=adapter, found=current)
+
+    def _adopt(self, record: VersionRecord, alias: str, *, replace: bool, prove: Literal["now", "first_load"], by: str) -> Registration:
+        host = self._host
+        known = host.catalog.versions.get(record.id)
+        if known is not None:
+            record = dataclasses.replace(record, fingerprint=known.fingerprint, registered_unix=known.registered_unix)
+        host.call(lambda: host.lifecycle.adopt(record))
+        if prove == "now" and not record.fingerprint:
+            record = self._prove(record)
+        with self._alias_lock:
+            self._check_free(alias, record.id, replace=replace)
+            before = host.catalog.aliases.get(alias)
+            host.catalog.put_version(record)
+            host.catalog.put_alias(alias, record.id)
+            row = host.call(lambda: host.lifecycle.point(alias, record, before=before))
+        created = before != record.id
+        if created:
+            host.publisher.record_event(
+                AdapterRegistered(at_unix=time.time(), by=by, adapter=record.id, alias=alias, tenant=record.tenant, replaced=before)
+            )
+        return Registration(row=row, report=_report(record), created=created, dry_run=False)
+
+    def _prove(self, record: VersionRecord) -> VersionRecord:
+        """Load it and let the probe judge; a version that failed is forgotten."""
+        proof = self._host.call(lambda: self._host.lifecycle.prove(record.id))
+        try:
+            fingerprint = proof.result(timeout=PROVE_TIMEOUT_S)
+        except concurrent.futures.TimeoutError:
+            return record
+        except LoradeckError:
+            self._host.call(lambda: self._host.lifecycle.forget_unused(record.id))
+            raise
+        return dataclasses.replace(record, fingerprint=fingerprint)
+
+
+def _report(record: VersionRecord) -> ValidationReport:
+    return ValidationReport(
+        matched=record.num_matched,
+        modules=record.modules,
+        rank=record.rank,
+        bytes=record.bytes,
+        pages=record.num_pages,
+        warnings=record.warnings,
+        base_proof=record.base_proof,
+        probe="ok" if record.fingerprint else "unproven",
+    )

@@ -1,0 +1,177 @@
+"""Every request in the engine, from arrival to its record. Owned by the engine thread."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from engine.errors import LoradeckError, ModelNotFound, Overloaded
+from engine.events import RequestFailed, RequestPreempted
+from engine.live import LiveRequest
+from engine.output import ChoiceOutput
+from engine.sequence import Sequence
+from engine.stream import Outbox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from engine.adapters.entry import AdapterEntry
+    from engine.ids import AdapterId
+    from engine.model_host import ModelHost
+    from engine.plan import StepPlan, StepResult
+    from engine.request import FinishReason
+    from engine.scheduler.scheduler import Decision
+    from engine.stream import TokenStream
+
+
+class Requests:
+    """Takes requests in, turns a step's tokens into chunks, and ends each request exactly once."""
+
+    def __init__(self, host: ModelHost) -> None:
+        self._host = host
+        self._live: dict[TokenStream, LiveRequest] = {}
+        self._of: dict[Sequence, LiveRequest] = {}
+        self._next_key = 0
+        self.outbox = Outbox()
+
+    @property
+    def streams(self) -> list[TokenStream]:
+        """Streams that have not ended; a copy, safe to take from the watchdog's thread."""
+        return list(self._live)
+
+    def add(self, stream: TokenStream) -> None:
+        """Queue a request's choices; ends it at once when its adapter went away meanwhile."""
+        host, target = self._host, stream.target
+        entry = None if target.adapter is None else host.residency.entries.get(target.adapter)
+        if target.adapter is not None and (entry is None or entry.quarantined):
+            message = f"The model {target.name!r} does not exist." if entry is None else f"The model {target.name!r} is quarantined."
+            self.fail_unqueued(stream, ModelNotFound(message, param="model", found=target.name))
+            return
+        sequences = [self._sequence(stream, index, entry) for index in range(stream.request.sampling.n)]
+        room = host.max_sequence_tokens - len(stream.request.prompt_ids)
+        limit = min(stream.request.sampling.max_tokens, room)
+        live = LiveRequest(
+            stream=stream,
+            sequences=sequences,
+            outputs=[ChoiceOutput(sequence, host.parts.tokenizer, max_tokens=limit) for sequence in sequences],
+        )
+        self._live[stream] = live
+        for sequence in sequences:
+            self._of[sequence] = live
+            host.scheduler.add(sequence, host.clock.now_s())
+        if entry is not None:
+            entry.users += len(sequences)
+            entry.last_used_unix = time.time()
+            host.lifecycle.changed(entry)
+
+    def settle(self, plan: StepPlan, result: StepResult) -> int:
+        """Give each row's token to its choice and let the scheduler move on; how many tokens came out."""
+        now_s = self._host.clock.now_s()
+        decisions: list[Decision] = []
+        num_tokens = 0
+        for index, row in enumerate(plan.rows):
+            sequence, token = row.sequence, result.sampled[index]
+            live = self._of.get(sequence)
+            if live is None:
+                decisions.append((row, None, None))
+                continue
+            output = live.outputs[sequence.index]
+            output.prompt_logprobs.extend(result.prompt_logprobs.get(index, ()))
+            if token is None:
+                decisions.append((row, None, None))
+                continue
+            num_tokens += 1
+            chunk = output.accept(token, step=plan.step)
+            sequence.first_step = sequence.first_step or plan.step
+            live.last_step = plan.step
+            self.outbox.put(live.stream, chunk)
+            decisions.append((row, token.token_id, chunk.finish_reason))
+        self._host.scheduler.settle(plan, decisions, now_s)
+        for row, _, finish_reason in decisions:
+            if finish_reason is not None:
+                self._finished(row.sequence, now_s)
+        return num_tokens
+
+    def cancel(self, stream: TokenStream) -> None:
+        """End a request whose client is gone; nothing happens when it has ended."""
+        live = self._live.get(stream)
+        if live is not None:
+            self._end(live, "cancelled")
+
+    def fail(self, streams: Iterable[TokenStream], error: LoradeckError) -> None:
+        """End requests with an error."""
+        for stream in list(streams):
+            live = self._live.get(stream)
+            if live is not None:
+                self.outbox.put(stream, error)
+                self._event(live, error)
+                self._end(live, "error")
+
+    def fail_unqueued(self, stream: TokenStream, error: LoradeckError) -> None:
+        """End a request that never came into the queue."""
+        self.outbox.put(stream, error)
+        self.outbox.post()
+
+    def fail_adapter(self, adapter: AdapterId, error: LoradeckError) -> None:
+        """End every request of an adapter with an error."""
+        self.fail([stream for stream in self._live if stream.target.adapter == adapter], error)
+
+    def note_plan(self, plan: StepPlan) -> None:
+        """Say which requests gave their pages back, and end those that the arena cannot hold any more."""
+        for sequence, pages in plan.preempted:
+            event = RequestPreempted(at_unix=time.time(), request=sequence.request.id, tenant=sequence.tenant, pages=pages)
+            self._host.publisher.record_event(event)
+        if plan.stranded:
+            message = "The memory left beside pinned adapters cannot hold this request any more."
+            gone = {sequence.request.id for sequence in plan.stranded}
+            self.fail([stream for stream in self._live if stream.request.id in gone], Overloaded(message, code="kv_pages"))
+
+    def _sequence(self, stream: TokenStream, index: int, entry: AdapterEntry | None) -> Sequence:
+        self._next_key += 1
+        request = stream.request
+        residency = None if entry is None else entry.residency(in_host=entry.record.id in self._host.residency.host)
+        arrival = {"loading": "host" if entry and entry.record.id in self._host.residency.host else "disk", "draining": "device"}
+        return Sequence(
+            key=self._next_key,
+            request=request,
+            index=index,
+            adapter=stream.target.adapter,
+            token_ids=list(request.prompt_ids),
+            num_prompt=len(request.prompt_ids),
+            arrived_s=self._host.clock.now_s(),
+            tier_at_arrival=None if residency is None else arrival.get(residency, residency),
+        )
+
+    def _finished(self, sequence: Sequence, now_s: float) -> None:
+        """One choice ended well; the last one ends the request."""
+        live = self._of.pop(sequence)
+        live.num_finished += 1
+        self._release(sequence)
+        if live.is_done:
+            self._close(live, live.record(now_s))
+
+    def _end(self, live: LiveRequest, reason: FinishReason) -> None:
+        """End a request early: what its choices hold comes back now."""
+        self._host.scheduler.cancel(live.stream.request.id, self._host.clock.now_s())
+        record = live.record(self._host.clock.now_s(), reason=reason)
+        for sequence in live.sequences:
+            if self._of.pop(sequence, None) is not None:
+                self._release(sequence)
+        self._close(live, record)
+
+    def _close(self, live: LiveRequest, record: object) -> None:
+        del self._live[live.stream]
+        self._host.publisher.record_request(record)
+        self.outbox.put(live.stream, record)
+
+    def _release(self, sequence: Sequence) -> None:
+        entry = None if sequence.adapter is None else self._host.residency.entries.get(sequence.adapter)
+        if entry is not None:
+            entry.users -= 1
+            self._host.lifecycle.changed(entry)
+            self._host.lifecycle.forget_unused(entry.record.id)
+
+    def _event(self, live: LiveRequest, error: LoradeckError) -> None:
+        request = live.stream.request
+        event = RequestFailed(at_unix=time.time(), request=request.id, tenant=request.tenant, code=error.code, message=error.message)
+        self._host.publisher.record_event(event)
