@@ -8,10 +8,6 @@ from typing import Literal
 MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """The projections an adapter may change; the index is the module number everywhere."""
 
-PAGE_TOKENS = 16
-PAGE_ALIGN_ELEMS = 128
-"""A page is a multiple of this many elements: 256 bytes in 2-byte types, 512 in fp32."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RopeSpec:
@@ -82,13 +78,3 @@ class ModelSpec:
             "up_proj": (self.hidden_size, self.mlp_size),
             "down_proj": (self.mlp_size, self.hidden_size),
         }
-
-    def page_elems(self, page_tokens: int = PAGE_TOKENS) -> int:
-        """Elements of one arena page: the keys and values of ``page_tokens`` tokens in all layers, rounded up."""
-        elems = (
-            2                      # keys and values
-            * self.num_layers
-            * page_tokens
-            * self.kv_size
-        )  # fmt: skip
-        return -(-elems // PAGE_ALIGN_ELEMS) * PAGE_ALIGN_ELEMS
