@@ -70,7 +70,7 @@ def serve(settings: Settings, port: socket.socket) -> None:
         if not settings.headless:
             import console  # noqa: PLC0415 - a headless server needs no UI library
 
-            console.build(app, engine)
+            console.build(engine, app)
         config = uvicorn.Config(app, log_level="warning", access_log=False, proxy_headers=False, timeout_graceful_shutdown=GRACE_S)
         Server(config, engine, announce=lambda: print(ready_line(engine, port, time.monotonic() - begun_s), flush=True)).run([port])
     finally:

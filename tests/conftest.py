@@ -9,7 +9,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
-# Before triton is imported anywhere: kernels then run in its interpreter. `make gpu` sets 0. What the engine serves on CPU does not look at it.
+# Before triton is imported anywhere: kernels then run in its interpreter. `make gpu` sets 0.
+# What the engine serves on CPU does not look at it.
 os.environ.setdefault("TRITON_INTERPRET", "1")
 for name in [name for name in os.environ if name.startswith("LORADECK_")]:
     del os.environ[name]
