@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from tomllib import TOMLDecodeError
 
+import psutil
 import uvicorn
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
@@ -62,7 +63,6 @@ def open_port(settings: Settings) -> socket.socket:
 
 def serve(settings: Settings, port: socket.socket) -> None:
     """Load, then answer until asked to stop."""
-    begun_s = time.monotonic()
     engine = Engine(settings)
     try:
         engine.start(Progress())
@@ -72,7 +72,7 @@ def serve(settings: Settings, port: socket.socket) -> None:
 
             console.build(engine, app)
         config = uvicorn.Config(app, log_level="warning", access_log=False, proxy_headers=False, timeout_graceful_shutdown=GRACE_S)
-        Server(config, engine, announce=lambda: print(ready_line(engine, port, time.monotonic() - begun_s), flush=True)).run([port])
+        Server(config, engine, announce=lambda: print(ready_line(engine, port), flush=True)).run([port])
     finally:
         engine.stop()
 
@@ -112,8 +112,9 @@ class Progress:
         self._label = label
 
 
-def ready_line(engine: Engine, port: socket.socket, took_s: float) -> str:
-    """Where to point a browser, and what is served."""
+def ready_line(engine: Engine, port: socket.socket) -> str:
+    """Where to point a browser, what is served, and the seconds since this process began."""
+    took_s = time.time() - psutil.Process().create_time()
     host, number = port.getsockname()[:2]
     address = f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
     num_adapters = sum(card.adapter is not None for card in engine.models(DEFAULT_TENANT))
