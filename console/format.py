@@ -56,7 +56,7 @@ def latency(seconds: float | None) -> tuple[str, str]:
         return significant(seconds), "s"
     if ms >= 9.95 or ms == 0:  # noqa: PLR2004 - whole milliseconds from 10 on
         return str(round(ms)), "ms"
-    return (f"{ms:.1f}" if ms >= 0.05 else "<0.1"), "ms"  # noqa: PLR2004 - below a twentieth of a millisecond
+    return (f"{ms:.1f}".removesuffix(".0") if ms >= 0.05 else "<0.1"), "ms"  # noqa: PLR2004 - below a twentieth of a millisecond
 
 
 def latency_text(seconds: float | None) -> str:

@@ -94,10 +94,3 @@ def on_demand_bytes(memory: MemorySnapshot) -> int:
     """What is given up when asked for: idle adapters and cached prefixes."""
     return memory.adapters_cached_bytes + memory.kv_prefix_bytes
 
-
-def floor_sum(memory: MemorySnapshot, more_pinned_pages: int) -> tuple[str, int]:
-    """(the sum in words, pages left) that a pin of so many more pages is judged by."""
-    pinned = memory.pinned_pages + more_pinned_pages
-    left = memory.arena_pages - pinned - memory.kv_floor_pages
-    words = f"{memory.arena_pages:,} {fmt.MINUS} {pinned:,} pinned {fmt.MINUS} {memory.kv_floor_pages:,} KV floor = "
-    return words, left

@@ -23,6 +23,8 @@ from console.widgets.toast import Toasts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from nicegui.element import Element
+
     from console.feed import Feed
 
 STATIC: Final = Path(__file__).resolve().parent.parent / "static"
@@ -30,11 +32,12 @@ PAGES: Final = (("Overview", "/", "overview", "o"), ("Adapters", "/adapters", "a
 
 
 class Shell:
-    """What a page gets from its frame: the pulse and the place for toasts."""
+    """What a page gets from its frame: the pulse, the place for toasts, and the box it fills."""
 
-    def __init__(self, live: Live, toasts: Toasts) -> None:
+    def __init__(self, live: Live, toasts: Toasts, page: Element) -> None:
         self.live = live
         self.toasts = toasts
+        self.page = page
 
 
 def install_assets() -> None:
@@ -64,7 +67,7 @@ def frame(title: str, feed: Feed) -> Iterator[Shell]:
                 local_banner()
             with box("page", "main").props("id=page tabindex=-1") as page:
                 toasts = Toasts()
-                yield Shell(live, toasts)
+                yield Shell(live, toasts, page)
         _bottom_bar(title)
     keys_sheet()
     ui.skip_link("Skip to the page", target=page)
@@ -73,7 +76,7 @@ def frame(title: str, feed: Feed) -> Iterator[Shell]:
     live.start()
 
 
-def _mark_stale(page: ui.element, feed: Feed) -> None:
+def _mark_stale(page: Element, feed: Feed) -> None:
     page.classes(add="stale" if feed.is_stale else "", remove="" if feed.is_stale else "stale")
 
 
@@ -118,7 +121,7 @@ def _bottom_bar(title: str) -> None:
 
 def _header(title: str, live: Live) -> None:
     with box("top", "header"):
-        icon("brand", "phone-only")
+        icon("brand").classes("phone-only")
         text(title, "title", "h1")
         _engine_state(live)
         box("gap")

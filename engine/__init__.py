@@ -32,8 +32,8 @@ from engine.errors import (
 )
 from engine.events import (
     AdapterEvicted,
-    AdapterLoadFailed,
     AdapterLoaded,
+    AdapterLoadFailed,
     AdapterPinned,
     AdapterRegistered,
     AdapterRejected,

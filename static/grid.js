@@ -83,7 +83,7 @@ export default {
     },
   },
   render() {
-    const style = { "--cols": (this.selected ? "36px " : "") + this.columns.map((c) => c.width).join(" ") };
+    const style = { "--cols": (this.selected ? "32px " : "") + this.columns.map((c) => c.width).join(" ") };
     const body = this.live.length ? this.live.map(this.line) : [h("div", { class: "none" }, this.empty)];
     return h("div", { class: "grid", role: "table", "aria-label": this.label, style }, [this.head === false ? null : this.header(), h("div", { class: "body", role: "rowgroup" }, body)]);
   },

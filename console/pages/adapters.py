@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from console import theme
+from console.actions import Actions
+from console.adapter_view import AdapterView
+from console.query import AdapterQuery
+from console.widgets.adapter_drawer import adapter_drawer
+from console.widgets.adapter_table import adapter_table, filter_bar, view_bar
+from console.widgets.elements import box
 
 if TYPE_CHECKING:
     from console.feed import Feed
@@ -12,6 +18,14 @@ if TYPE_CHECKING:
 
 
 def adapters_page(feed: Feed, engine: Engine, address: dict[str, Any]) -> None:
-    """The table and the drawer."""
-    with theme.frame("Adapters", feed):
-        pass
+    """The list, and the drawer of the one that is open."""
+    with theme.frame("Adapters", feed) as shell:
+        shell.page.classes("flush")
+        actions = Actions(engine, shell.toasts, feed)
+        view = AdapterView(feed, AdapterQuery.from_address(address))
+        with box("list"):
+            view_bar(view, actions)
+            filter_bar(view)
+            adapter_table(view, actions)
+        adapter_drawer(view, actions)
+        shell.live.every(view.refresh)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from engine import Victim
 
+SUMS: Final = frozenset({"Free after", "Left"})
+RESULTS: Final = SUMS | {"Needed"}
 HEADLINES: Final = {
     "pin": "Not pinned",
     "unpin": "Not unpinned",
@@ -53,17 +55,32 @@ def refusal(verb: str, error: LoradeckError) -> None:
 
 
 def ledger(lines: Sequence[tuple[str, int]], victims: Sequence[Victim] = ()) -> None:
-    """The sum in pages: each line its sign, the last one the result."""
-    idle = {victim.alias: victim.idle_s for victim in victims}
+    """A sum in pages: the first line as it is, then each with its sign, results in bold."""
+    idle = {f"Evict {victim.alias}": victim.idle_s for victim in victims}
     with box("ledger"):
         for index, (label, pages) in enumerate(lines):
-            first, last = index == 0, index == len(lines) - 1
-            with box("ledger-line sum" if last and len(lines) > 1 else "ledger-line"):
-                text(label)
-                for alias, idle_s in idle.items():
-                    if label.endswith(alias):
-                        text(f"idle {fmt.duration(idle_s)}", "faint")
+            plain = index == 0 or label in RESULTS
+            with box("ledger-line sum" if label in SUMS else "ledger-line"):
+                text(label, "ledger-label")
+                if label in idle:
+                    text(f"idle {fmt.duration(idle[label])}", "faint")
                 box("gap")
-                text(fmt.count(pages) if first or last else fmt.signed(pages), "value")
-                if first:
+                text(fmt.count(pages) if plain else fmt.signed(pages), "value")
+                if index == 0:
                     text("pages", "faint")
+
+
+def bill_and_rule(lines: Sequence[tuple[str, int]]) -> tuple[Sequence[tuple[str, int]], Sequence[tuple[str, int]]]:
+    """The engine's two sums apart: what moves, and the floor rule, which starts with the arena."""
+    at = next((index for index, (label, _) in enumerate(lines) if label == "Arena"), len(lines))
+    return lines[:at], lines[at:]
+
+
+def rule_words(rule: Sequence[tuple[str, int]]) -> tuple[str, str]:
+    """The floor rule as one sum: ("61,609 − 4,400 pinned − 4,096 KV floor = ", "53,113 left")."""
+    amounts = dict(rule)
+    if not {"Arena", "Pinned after", "KV floor", "Left"} <= amounts.keys():
+        return "", ""
+    pinned, floor = abs(amounts["Pinned after"]), abs(amounts["KV floor"])
+    words = f"{fmt.count(amounts['Arena'])} {fmt.MINUS} {fmt.count(pinned)} pinned {fmt.MINUS} {fmt.count(floor)} KV floor = "
+    return words, f"{fmt.count(amounts['Left'])} left"

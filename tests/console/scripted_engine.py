@@ -329,7 +329,7 @@ class ScriptedEngine:
 def made_up(index: int) -> AdapterRow:
     """The adapter of that number; every one a little different."""
     tenant, name = TENANTS[index % len(TENANTS)], NAMES[(index * 3 + index // 8) % len(NAMES)]
-    alias = f"{tenant}/{name}" + (f"-{index // 20 + 1}" if index >= 20 else "")
+    alias = f"{tenant}/{name}" + (f"-{index // 8 + 1}" if index >= 8 else "")
     if index == 11:
         alias = "meridian/huge-archive"
     rank = (8, 16, 16, 32, 16, 64, 8, 16)[index % 8]
