@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -12,6 +13,7 @@ from torch.nn import functional
 from kernels.dispatch import implementation, require, require_pages
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
 SPLIT_KEYS = 256
@@ -48,7 +50,7 @@ def attention_decode(
         case "triton":
             return attention_decode_triton(q, k_pages, v_pages, page_table, lengths, max_length=max_length, scale=scale, window=window)
         case "cpu":
-            return _attention_decode_cpu(q, k_pages, v_pages, page_table, lengths, max_length=max_length, scale=scale, window=window)
+            return _attention_decode_cpu(q, k_pages, v_pages, page_table, lengths, scale=scale, window=window)
 
 
 def attention_decode_reference(
@@ -67,12 +69,33 @@ def attention_decode_reference(
 
 
 def _attention_decode_cpu(
-    q: Tensor, k_pages: Tensor, v_pages: Tensor, page_table: Tensor, lengths: Tensor, *, max_length: int, scale: float, window: int | None
+    q: Tensor, k_pages: Tensor, v_pages: Tensor, page_table: Tensor, lengths: Tensor, *, scale: float, window: int | None
 ) -> Tensor:
-    """Gather the pages, zero what may not be read (0 · NaN is NaN), then one fused attention over all sequences."""
+    """Attend in one go, or where that would gather twice the pages there are, in groups of like lengths."""
+    counts = lengths.numpy()
+    if 2 * counts.sum() >= len(counts) * counts.max():
+        return _attend_padded(q, k_pages, v_pages, page_table, lengths, scale=scale, window=window)
+    out = torch.empty_like(q, memory_format=torch.contiguous_format)
+    for rows in like_lengths(counts):
+        part = _attend_padded(q[rows], k_pages, v_pages, page_table[rows], lengths[rows], scale=scale, window=window)
+        out[rows] = part
+    return out
+
+
+def like_lengths(lengths: NDArray[np.int32]) -> list[Tensor]:
+    """Indices of the sequences, longest first, cut where a length falls under half of the group's longest."""
+    order = np.argsort(-lengths, kind="stable")
+    levels = np.frexp(lengths[order].max(initial=1) / np.maximum(lengths[order], 1))[1]
+    return [torch.from_numpy(group) for group in np.split(order, np.flatnonzero(np.diff(levels)) + 1)]
+
+
+def _attend_padded(
+    q: Tensor, k_pages: Tensor, v_pages: Tensor, page_table: Tensor, lengths: Tensor, *, scale: float, window: int | None
+) -> Tensor:
+    """Gather the pages up to the longest, zero what may not be read (0 · NaN is NaN), then one fused attention over all sequences."""
     num_sequences, num_q_heads, size = q.shape
     page_tokens, num_kv_heads = k_pages.shape[1:3]
-    num_pages = -(-max_length // page_tokens)
+    num_pages = max(1, -(-int(lengths.max()) // page_tokens))
     num_keys = num_pages * page_tokens
     pages = page_table[:, :num_pages].reshape(-1)
     gathered = k_pages.new_empty(2, num_sequences * num_pages, page_tokens, num_kv_heads, size)
@@ -89,13 +112,9 @@ def _attention_decode_cpu(
     masked = unread & (last > 0)
     mask = q.new_zeros(masked.shape).masked_fill_(masked, -torch.inf)[:, None, None]  # [B, 1, 1, keys]
     keys, values = gathered.view(2, num_sequences, num_keys, num_kv_heads, size).transpose(2, 3)
-    if num_keys <= GROUPED_FROM_KEYS:
-        out = functional.scaled_dot_product_attention(
-            q.view(num_sequences, num_q_heads, 1, size), keys, values, attn_mask=mask, scale=scale, enable_gqa=True
-        )  # fmt: skip
-    else:
-        grouped = q.view(num_sequences, num_kv_heads, num_q_heads // num_kv_heads, size)
-        out = functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask, scale=scale)
+    heads = (num_q_heads, 1) if num_keys <= GROUPED_FROM_KEYS else (num_kv_heads, num_q_heads // num_kv_heads)
+    queries = q.view(num_sequences, *heads, size)
+    out = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scale, enable_gqa=heads[1] == 1)
     return out.reshape(num_sequences, num_q_heads, size)
 
 

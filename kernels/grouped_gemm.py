@@ -47,7 +47,9 @@ class Products:
 
 
 class ProductWave(Protocol):
-    """Products that may run in any order."""
+    """Products that may run in any order; its length is their number."""
+
+    def __len__(self) -> int: ...
 
     def run(self, activation: Tensor) -> None:
         """Multiply: ``activation`` is ``x`` of a shrink or ``out`` of an expand, [T, activation_columns], contiguous."""
@@ -74,6 +76,9 @@ class SgemmWave:
         self._moving = arrays.moving[low:high]
         self._arguments = arrays.arguments(low, high)
         self._address = 0
+
+    def __len__(self) -> int:
+        return len(self._offsets)
 
     def run(self, activation: Tensor) -> None:
         """Multiply, at the cost of one numpy addition when the activation is not where it was."""
@@ -123,6 +128,9 @@ class TorchWave:
     def __init__(self, products: Products, low: int, high: int, arena: Tensor, scratch: Tensor) -> None:
         self._expands = products.kind == "expand"
         self._parts = [_torch_part(products, at, arena, scratch) for at in range(low, high)]
+
+    def __len__(self) -> int:
+        return len(self._parts)
 
     def run(self, activation: Tensor) -> None:
         """Multiply in fp32."""
