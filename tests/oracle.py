@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,7 +30,9 @@ def base_model(folder: Path) -> nn.Module:
 
 def peft_model(base: Path, adapter: Path) -> nn.Module:
     """The base under one adapter, unmerged, as ``peft`` serves it."""
-    return PeftModel.from_pretrained(base_model(base), adapter).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # peft uses names that transformers calls deprecated
+        return PeftModel.from_pretrained(base_model(base), adapter).eval()
 
 
 def merged_model(base: Path, adapter: Path) -> nn.Module:

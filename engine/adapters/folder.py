@@ -33,8 +33,8 @@ class AdapterFolder:
     @classmethod
     def look(cls, folder: Path) -> AdapterFolder:
         """List the folder and refuse what is no PEFT folder; opens nothing."""
-        root = Path(os.path.realpath(folder))
         try:
+            root = Path(os.path.realpath(folder))
             with os.scandir(root) as entries:
                 names = frozenset(entry.name for entry in islice(entries, MAX_FILES + 1))
         except (OSError, ValueError):

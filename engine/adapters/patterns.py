@@ -15,8 +15,8 @@ V = TypeVar("V")
 
 PLAIN = re.compile(r"[\w.\-]+")
 SAFE_REGEX = re.compile(r"[\w.\\\-^$|()\[\]*+?]{1,256}")
-UNBOUNDED = re.compile(r"\)[*+?]|\(\?|\\[1-9]")
-"""A quantified group, a look-around or a back-reference: these can take exponential time."""
+NOT_SERVED = re.compile(r"\)[*+?]|\(\?|\\[1-9]|\[[^\]]*\[|--|\|\|")
+"""A quantified group, a look-around or a back-reference can take exponential time; nested sets have no fixed meaning."""
 QUANTIFIER = re.compile(r"[*+?]")
 NAME_CHARS = 32
 MAX_COST = 100_000
@@ -52,7 +52,7 @@ class ModulePatterns(Generic[V]):
 def _check_cost(keys: list[str], field: str) -> None:
     """Refuse what cannot be matched in bounded time."""
     for key in keys:
-        if not SAFE_REGEX.fullmatch(key) or UNBOUNDED.search(key):
+        if not SAFE_REGEX.fullmatch(key) or NOT_SERVED.search(key):
             _refuse(key, field)
     if keys and sum(map(_cost, keys)) > MAX_COST:
         _refuse(max(keys, key=_cost), field)

@@ -18,7 +18,7 @@ from engine.adapters.json_text import parse_object
 from engine.adapters.keys import Pair, pair_up, read_key
 from engine.adapters.matrices import Matrix, check_pair, read_matrices, refuse_empty
 from engine.adapters.notes import notes_on
-from engine.adapters.refusal import refusal
+from engine.adapters.refusal import refusal, shown
 from engine.adapters.safetensors_file import StoredTensor, read_header
 from engine.adapters.strangers import refuse_strangers
 from engine.ids import AdapterId
@@ -36,7 +36,7 @@ class ParsedAdapter:
     """Of the base."""
     base_proof: Literal["recorded", "declared"]
     base_name: str
-    """What the config names; a hint, shown and never opened."""
+    """What the config names, made safe to show; a hint, never opened."""
     synthetic: bool
     no_effect: bool
     """Whether the file itself says that it changes nothing: alpha 0, or B all zero."""
@@ -78,7 +78,7 @@ def parse_adapter(folder: Path, base: BaseShape, *, max_rank: int, base_digest: 
         matrices=matrices,
         num_layers=base.num_layers,
         base_proof=claim.proof,
-        base_name=config.base_name,
+        base_name=shown(config.base_name),
         synthetic=flag_field((record or {}).get("synthetic"), f"{TRAINING}:synthetic"),
         no_effect=no_effect,
         warnings=(*config.warnings, *claim.warnings, *notes),
