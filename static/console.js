@@ -25,6 +25,10 @@
     copy: (el) => navigator.clipboard?.writeText(el.dataset.text || ""),
   };
 
+  function press(what) {
+    [...document.querySelectorAll(what)].reverse().find((el) => el.offsetParent && !el.disabled)?.click();
+  }
+
   function show(id, visible) {
     const el = document.getElementById(id);
     if (el) el.hidden = !visible;
@@ -52,8 +56,8 @@
   });
 
   document.addEventListener("keydown", (e) => {
-    if (e.key === "Escape") return document.querySelector("[data-esc]:not([disabled])")?.click();
-    if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) return document.querySelector("[data-run]:not([disabled])")?.click();
+    if (e.key === "Escape" && !document.querySelector("dialog[open]")) return press("[data-esc]");
+    if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) return press("[data-run]");
     if (typing(e) || e.ctrlKey || e.metaKey || e.altKey) return;
     if (Date.now() - leader < 1000 && PAGES[e.key]) return location.assign(PAGES[e.key]);
     leader = e.key === "g" ? Date.now() : 0;
