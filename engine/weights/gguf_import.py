@@ -95,6 +95,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _convert(source: Path, folder: Path, progress: Callable[[float], None]) -> None:
+    progress(0.0)
     reader = gguf.GGUFReader(source)
     fields = {name: field.contents() for name, field in reader.fields.items()}
     if fields.get("general.architecture") != "llama":
@@ -104,8 +105,13 @@ def _convert(source: Path, folder: Path, progress: Callable[[float], None]) -> N
             expected="llama",
             found=fields.get("general.architecture"),
         )
-    config = _config(fields, tied="output.weight" not in {each.name for each in reader.tensors})
-    files = {"config.json": config} | tokenizer_files(fields)
+    if scaling := next((name for name in fields if name.startswith("llama.rope.scaling.")), None):
+        raise BaseRefused(f"{source.name} scales its rotation, which is not imported from GGUF", param=scaling, found=fields[scaling])
+    try:
+        config = _config(fields, tied="output.weight" not in {each.name for each in reader.tensors})
+        files = {"config.json": config} | tokenizer_files(fields)
+    except KeyError as missing:
+        raise BaseRefused(f"{source.name} lacks the field {missing}", param=missing.args[0]) from None
     for name, value in files.items():
         (folder / name).write_text(json.dumps(value, ensure_ascii=False, indent=1), encoding="utf-8")
     save_file(_tensors(reader, fields, progress), folder / "model.safetensors", metadata={"format": "pt"})
@@ -143,10 +149,11 @@ def _tensors(reader: gguf.GGUFReader, fields: dict[str, Any], progress: Callable
     heads = {"attn_q": fields["llama.attention.head_count"], "attn_k": fields["llama.attention.head_count_kv"]}
     tensors = {}
     for index, tensor in enumerate(reader.tensors):
+        name = _hugging_face_name(tensor.name)
         values = np.ascontiguousarray(gguf.quants.dequantize(tensor.data, tensor.tensor_type), dtype=np.float32)
         kind = tensor.name.split(".")[2] if tensor.name.startswith("blk.") else tensor.name
-        tensors[_hugging_face_name(tensor.name)] = _half_split(values, heads[kind]) if kind in heads else values
-        progress(0.8 * (index + 1) / len(reader.tensors))
+        tensors[name] = _half_split(values, heads[kind]) if kind in heads else values
+        progress(0.4 + 0.5 * (index + 1) / len(reader.tensors))
     return tensors
 
 
