@@ -70,9 +70,9 @@ def cut_runs(runs: Sequence[Run], *, capacity: int | None = None, device: torch.
     if len(cut) > size:
         msg = f"{len(cut)} segments do not fit in {size}"
         raise ValueError(msg)
-    table = np.zeros((3, size), dtype=np.int32)
+    table = np.zeros((3, -(-size // 4) * 4), dtype=np.int32)  # rows at multiples of 16 bytes, which Triton compiles for
     table[:, : len(cut)] = np.array(cut, dtype=np.int32).reshape(-1, 3).T
-    start, rows, slot = torch.from_numpy(table).to(device)
+    start, rows, slot = torch.from_numpy(table).to(device)[:, :size]
     return LoraSegments(start=start, rows=rows, slot=slot, runs=tuple(runs))
 
 
