@@ -96,11 +96,14 @@ class Reclaimer:
         self._adapters: IdleAdapters[IdleAdapter] = adapters
         self._victims: Callable[[int], list[Candidate]] = lambda pages: policy.victims(adapters.evictable(), pages)
         self._reserve = reserve
+        self.kv_ceiling = pool.num_pages - floors.adapter
 
-    @property
-    def kv_ceiling(self) -> int:
-        """The most pages that sequences can hold together, once all that can leave has left."""
-        return self._pool.num_pages - max(self.floors.adapter, self._reserve())
+    def refresh(self) -> None:
+        """Ask ``reserve`` anew, once a plan, since it may have to look at every adapter.
+
+        Sets ``kv_ceiling``: the most pages that sequences can hold together, once all that can leave has left.
+        """
+        self.kv_ceiling = self._pool.num_pages - max(self.floors.adapter, self._reserve())
 
     def can_make_kv_room(self, n: int, *, besides: AdapterId | None = None) -> bool:
         """Whether ``make_kv_room(n)`` would succeed, also if ``besides`` were leased first."""

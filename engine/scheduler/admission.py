@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 from typing import TYPE_CHECKING
 
 from engine.memory.pages import kv_owner
+from engine.scheduler.queues import Turns
 
 if TYPE_CHECKING:
     from engine.ids import AdapterId, WaitReason
@@ -37,21 +37,15 @@ class Admission:
 
     def admit(self, draft: StepDraft, now_s: float) -> None:
         """Add rows for waiting sequences in order. What blocks a head blocks its lane only, except that nobody overtakes to KV pages."""
-        heap = [(self._order(lane.head), lane.number, lane) for lane in self._waiting.lanes.values()]
-        heapq.heapify(heap)
-        while heap:
-            _, number, lane = heap[0]
+        turns = Turns(self._waiting.lanes.values(), self._order)
+        while (lane := turns.next()) is not None:
             head = lane.head
             reason = self._blocker(head, draft, now_s)
-            if reason is not None:
+            if reason is None:
+                self._enter(head, draft, now_s)
+                turns.again(lane)
+            elif lane.must_hear(reason):
                 self._refuse(lane, reason, now_s)
-                heapq.heappop(heap)
-                continue
-            self._enter(head, draft, now_s)
-            if lane.sequences:
-                heapq.heapreplace(heap, (self._order(lane.head), number, lane))
-            else:
-                heapq.heappop(heap)
 
     def _refuse(self, lane: Lane, reason: WaitReason, now_s: float) -> None:
         newly = lane.blame(reason, now_s)
@@ -61,36 +55,40 @@ class Admission:
 
     def _blocker(self, sequence: Sequence, draft: StepDraft, now_s: float) -> WaitReason | None:
         """Why it cannot enter now; None: ``_enter`` will succeed."""
-        if sequence.adapter is not None:
+        full = len(self._running) >= self._limits.max_running or not draft.tokens_left
+        if sequence.adapter is not None and not (full and draft.lookahead <= 0):
             reason = self._adapter_blocker(sequence.adapter, draft, now_s)
             if reason is not None:
                 return reason
-        if len(self._running) >= self._limits.max_running or not draft.tokens_left:
+        if full:
             return "batch_full"
         if draft.kv_waiter is None and not self._has_pages_for(sequence, draft):
             draft.kv_waiter = sequence
         return None if draft.kv_waiter is None else "kv_pages"
 
     def _adapter_blocker(self, adapter: AdapterId, draft: StepDraft, now_s: float) -> WaitReason | None:
+        entered = self._running.has_adapter(adapter)
+        has_place = entered or self._running.num_adapters < self._limits.max_adapters
+        if not has_place and draft.lookahead <= 0:
+            return "batch_full"  # far behind: its load and its claim to a place wait for its turn
         if self._drain.forbids(adapter):
             return "draining"
         resident = self._gate.state(adapter) == "device"
-        if self._running.has_adapter(adapter):
+        if entered:
             return None if resident else self._gate.want(adapter, now_s)
-        if self._running.num_adapters >= self._limits.max_adapters:
-            self._drain.note_blocked(adapter, now_s)
-            if not resident:
-                self._load(adapter, draft, now_s)
-            return "batch_full"
-        return None if resident else self._load(adapter, draft, now_s)
+        draft.lookahead -= 1
+        reason = None if resident else self._load(adapter, draft, now_s)
+        if has_place:
+            return reason
+        self._drain.note_blocked(adapter, now_s)
+        return "batch_full"
 
     def _load(self, adapter: AdapterId, draft: StepDraft, now_s: float) -> WaitReason:
-        """Bring it nearer, unless as many are on their way as can run, or an old sequence needs what loads would hold."""
+        """Bring it nearer, unless as many as can run go before it, or an old sequence needs the pages that loads would hold."""
         if draft.stalled or self._is_overdue(draft.kv_waiter, now_s):
             return "kv_pages"
-        if not draft.loads_left:
+        if draft.lookahead < 0:
             return "batch_full"
-        draft.loads_left -= 1
         reason = self._gate.want(adapter, now_s)
         if reason == "adapter_pages":
             self._drain.note_blocked(adapter, now_s)

@@ -50,15 +50,16 @@ class StepDraft:
     """A running sequence waits for a page that nobody running can give."""
     kv_waiter: Sequence | None = None
     """The first in order that waits for KV pages; nobody behind it takes any."""
-    loads_left: int = 0
-    """Adapters that may still be asked for in this plan."""
+    lookahead: int = 0
+    """Adapters not in the batch, first in order, that may still be asked for in this plan."""
 
     def add(self, sequence: Sequence) -> None:
         """Plan as many of the sequence's uncomputed tokens as the budget allows; needs ``tokens_left``."""
-        chunk = self.prefill_chunk if self.num_decode else self.tokens_left
-        num_tokens = min(sequence.num_uncomputed, self.tokens_left, chunk)
         start = sequence.num_computed
-        samples = num_tokens == sequence.num_uncomputed
+        uncomputed = len(sequence.token_ids) - start
+        chunk = self.prefill_chunk if self.num_decode else self.tokens_left
+        num_tokens = 1 if uncomputed == 1 else min(uncomputed, self.tokens_left, chunk)
+        samples = num_tokens == uncomputed
         decodes = samples and num_tokens == 1 and start >= sequence.num_prompt
         self.rows[sequence.key] = PlannedRow(
             sequence=sequence, phase="decode" if decodes else "prefill", start=start, num_tokens=num_tokens, samples=samples
@@ -75,12 +76,9 @@ class StepDraft:
 
     def finish(self, slot: Callable[[AdapterId], int]) -> StepPlan:
         """The plan: decode rows, then prefill rows, each by adapter slot with the base last, then by arrival."""
-        slots: dict[AdapterId | None, float] = {None: math.inf}
-        for row in self.rows.values():
-            adapter = row.sequence.adapter
-            if adapter is not None and adapter not in slots:
-                slots[adapter] = slot(adapter)
-        keyed = [((row.phase, slots[row.sequence.adapter], key), row) for key, row in self.rows.items()]
-        keyed.sort(key=lambda item: item[0])  # "decode" < "prefill"
-        rows = tuple(row for _, row in keyed)
+        adapters = {row.sequence.adapter for row in self.rows.values()}
+        slots = {adapter: math.inf if adapter is None else slot(adapter) for adapter in adapters}
+        keyed = [(row.phase, slots[row.sequence.adapter], key, row) for key, row in self.rows.items()]  # "decode" < "prefill"
+        keyed.sort()
+        rows = tuple(row for _, _, _, row in keyed)
         return StepPlan(step=self.step, rows=rows, preempted=tuple(self.preempted), stranded=tuple(self.stranded))

@@ -33,12 +33,14 @@ class Continuation:
 
     def extend(self, draft: StepDraft) -> None:
         """Add rows for running sequences: those that decode first, then those whose prompt is not complete."""
+        filling = []
         for sequence in self._running:
-            decodes = sequence.num_uncomputed == 1 and sequence.num_output > 0
-            if decodes and sequence.state == "running" and draft.tokens_left and self._cover(sequence, draft):
+            if sequence.num_uncomputed > 1 or not sequence.num_output:
+                filling.append(sequence)
+            elif sequence.state == "running" and draft.tokens_left and self._cover(sequence, draft):
                 draft.add(sequence)
-        for sequence in self._running:
-            if sequence.key not in draft.rows and draft.tokens_left and not self._resources.missing_pages(sequence):
+        for sequence in filling:
+            if sequence.state == "running" and draft.tokens_left:
                 draft.add(sequence)
 
     def _cover(self, sequence: Sequence, draft: StepDraft) -> bool:

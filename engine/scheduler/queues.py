@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_left, insort
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from engine.ids import AdapterId, TenantId, WaitReason
     from engine.sequence import Sequence
@@ -62,6 +63,10 @@ class Lane:
         del self.sequences[at]
         self._unblamed.pop(sequence.key, None)
 
+    def must_hear(self, reason: WaitReason) -> bool:
+        """Whether ``blame`` would change anything."""
+        return bool(self._unblamed) or reason != self._reason
+
     def blame(self, reason: WaitReason, now_s: float) -> list[Sequence]:
         """Say why all of them wait from now on; those that had no reason or another one."""
         changed = list(self._unblamed.values()) if reason == self._reason else list(self.sequences)
@@ -71,6 +76,27 @@ class Lane:
         self._reason = reason
         self._unblamed.clear()
         return changed
+
+
+class Turns:
+    """Lanes in the order of their heads: each once, and again for its next head when asked."""
+
+    def __init__(self, lanes: Iterable[Lane], order: Order) -> None:
+        self._order = order
+        self._first = [(order(lane.head), lane.number, lane) for lane in lanes]
+        self._first.sort(reverse=True)  # the next is the last
+        self._again: list[tuple[tuple[float, ...], int, Lane]] = []  # a heap
+
+    def next(self) -> Lane | None:
+        """Whose head is next; None when all had their turn."""
+        if self._again and not (self._first and self._first[-1] < self._again[0]):
+            return heapq.heappop(self._again)[2]
+        return self._first.pop()[2] if self._first else None
+
+    def again(self, lane: Lane) -> None:
+        """Its head is gone: the one behind, if any, takes a turn."""
+        if lane.sequences:
+            heapq.heappush(self._again, (self._order(lane.head), lane.number, lane))
 
 
 class WaitingQueue:

@@ -65,6 +65,7 @@ class Scheduler:
         self._resources = Resources(pool=pool, prefix=prefix, reclaimer=reclaimer, gate=gate, limits=limits)
         self._pool = pool
         self._prefix = prefix
+        self._reclaimer = reclaimer
         self._gate = gate
         self._limits = limits
         self._requests: dict[RequestId, list[Sequence]] = {}
@@ -76,11 +77,12 @@ class Scheduler:
     def plan(self, now_s: float) -> StepPlan:
         """The next step; empty when nothing can run. Call ``settle`` with what it gave before the next one."""
         self._now_s = now_s
+        self._reclaimer.refresh()
         draft = StepDraft(
             step=self.step + 1,
             tokens_left=self._limits.max_step_tokens,
             prefill_chunk=self._limits.prefill_chunk,
-            loads_left=self._limits.max_adapters,
+            lookahead=self._limits.max_adapters,
         )
         self.drain.review(now_s)
         self._continuation.extend(draft)
@@ -108,7 +110,8 @@ class Scheduler:
 
     def can_ever_fit(self, num_tokens: int) -> bool:
         """Whether a sequence of so many tokens, output included, could run if it were alone."""
-        return self._resources.pages_for(num_tokens) <= self._resources.reclaimer.kv_ceiling
+        self._reclaimer.refresh()
+        return self._resources.pages_for(num_tokens) <= self._reclaimer.kv_ceiling
 
     def add(self, sequence: Sequence, now_s: float) -> None:
         """Queue a sequence that ``can_ever_fit``. Choices of one request come in order of ``index``."""
