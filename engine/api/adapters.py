@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -50,7 +51,7 @@ def adapters_router(engine: Engine) -> APIRouter:
         return _json(await _settled_row(engine, ref, tenant_of(request)))
 
     for verb in VERBS:
-        router.add_api_route(f"/{{ref:path}}/{verb}", partial(_control, engine, verb), methods=["POST"], name=verb)
+        router.add_api_route(f"/{{ref:path}}/{verb}", _control_endpoint(engine, verb), methods=["POST"], name=verb)
     return router
 
 
@@ -80,6 +81,13 @@ async def _register(engine: Engine, request: Request) -> Response:
         "report": registration.report,
     }
     return _json(answer, status=201 if registration.created else 200)
+
+
+def _control_endpoint(engine: Engine, verb: Verb) -> Callable[[Request, str], Awaitable[Response]]:
+    async def control_adapter(request: Request, ref: str) -> Response:
+        return await _control(engine, verb, request, ref)
+
+    return control_adapter
 
 
 async def _control(engine: Engine, verb: Verb, request: Request, ref: str) -> Response:

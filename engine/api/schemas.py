@@ -17,7 +17,7 @@ MAX_STOP_CHARS = 256
 MAX_BIASES = 300
 MAX_BIAS = 100.0
 MAX_PROMPTS = 128
-MAX_MESSAGES = 4096
+MAX_MESSAGES = 1024
 MAX_PARTS = 256
 INT64 = 2**63
 
@@ -88,6 +88,15 @@ class GenerationBody(StrictBody):
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
+def _bounded_list(messages: object) -> object:
+    """Counts before anything is worked on."""
+    if isinstance(messages, list) and len(messages) > MAX_MESSAGES:
+        raise InvalidRequest(
+            f"'messages': at most {MAX_MESSAGES}.", param="messages", expected=f"at most {MAX_MESSAGES}", found=len(messages)
+        )
+    return messages
+
+
 def _text_of(content: object) -> object:
     """A list of text parts as one text; anything but text is refused."""
     if not isinstance(content, list):
@@ -132,7 +141,7 @@ class ChatMessage(StrictBody):
 class ChatBody(GenerationBody):
     """``POST /v1/chat/completions``."""
 
-    messages: list[ChatMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
+    messages: Annotated[list[ChatMessage], BeforeValidator(_bounded_list), Field(min_length=1)]
     max_completion_tokens: int | None = Field(None, ge=1)
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=-1)

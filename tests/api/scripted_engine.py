@@ -117,6 +117,7 @@ class ScriptedEngine:
         self.submitted.append(request)
         stream = TokenStream(request, target, cancel=self._cancel)
         self.running[stream] = asyncio.get_running_loop().create_task(self._answer(stream))
+        self.running[stream].add_done_callback(lambda _task: self.running.pop(stream))
         return stream
 
     def _cancel(self, stream: TokenStream) -> None:
@@ -138,8 +139,6 @@ class ScriptedEngine:
             stream.deliver([error])
         except asyncio.CancelledError:
             stream.deliver([self._record(stream, made, arrived_s, cancelled=True)])
-        finally:
-            del self.running[stream]
 
     async def _run(self, stream: TokenStream, sequences: list[LiveSequence]) -> Any:
         sampling = stream.request.sampling
@@ -246,7 +245,14 @@ class ScriptedEngine:
             event = AdapterRegistered(at_unix=time.time(), by="api", adapter=row.id, alias=alias, tenant=DEFAULT_TENANT)
             self.publisher.record_event(event)
         report = ValidationReport(
-            matched=4, modules=("q", "v"), rank=8, bytes=row.bytes, pages=row.pages, warnings=("synthetic",), base_proof="declared", probe="ok"
+            matched=4,
+            modules=("q", "v"),
+            rank=8,
+            bytes=row.bytes,
+            pages=row.pages,
+            warnings=("synthetic",),
+            base_proof="declared",
+            probe="ok",
         )
         return Registration(row=row, report=report, created=created and not dry_run, dry_run=dry_run)
 

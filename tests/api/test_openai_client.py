@@ -191,7 +191,9 @@ def test_unknown_model_is_not_found(client: openai.OpenAI) -> None:
         (Conflict("busy"), openai.ConflictError),
     ],
 )
-def test_refusals_become_the_clients_errors(client: openai.OpenAI, engine: ScriptedEngine, error: Exception, raised: type[Exception]) -> None:
+def test_refusals_become_the_clients_errors(
+    client: openai.OpenAI, engine: ScriptedEngine, error: Exception, raised: type[Exception]
+) -> None:
     """A refused submit has the status and headers that the client maps to its own class."""
     engine.refusal = error  # type: ignore[assignment]
     with pytest.raises(raised) as refused:

@@ -1,0 +1,137 @@
+"""Every route is known and classified; what is no route is JSON; names are ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute, iter_route_contexts
+from starlette.routing import BaseRoute, Mount
+
+from tests.api.scripted_engine import ScriptedEngine
+
+CHAT = {"model": "A", "messages": [{"role": "user", "content": "hi"}]}
+
+ROUTES: dict[tuple[str, str], tuple[str, int]] = {
+    # (method, path): (who may call it once there are accounts, status of the bare call in local mode)
+    ("GET", "/health"): ("anyone", 200),
+    ("GET", "/metrics"): ("admin", 200),
+    ("POST", "/v1/chat/completions"): ("tenant", 400),
+    ("POST", "/v1/completions"): ("tenant", 400),
+    ("GET", "/v1/models"): ("tenant", 200),
+    ("GET", "/v1/models/{model:path}"): ("tenant", 404),
+    ("POST", "/v1/load_lora_adapter"): ("admin", 400),
+    ("POST", "/v1/unload_lora_adapter"): ("admin", 400),
+    ("GET", "/api/snapshot"): ("viewer", 200),
+    ("GET", "/api/events"): ("viewer", 200),
+    ("GET", "/api/steps"): ("viewer", 200),
+    ("GET", "/api/adapters"): ("viewer", 200),
+    ("POST", "/api/adapters"): ("operator", 400),
+    ("GET", "/api/adapters/{ref:path}"): ("viewer", 404),
+    ("POST", "/api/adapters/{ref:path}/warm"): ("operator", 404),
+    ("POST", "/api/adapters/{ref:path}/pin"): ("operator", 404),
+    ("POST", "/api/adapters/{ref:path}/unpin"): ("operator", 404),
+    ("POST", "/api/adapters/{ref:path}/evict"): ("operator", 404),
+}
+KEYS: list[dict[str, str]] = [
+    {},
+    {"authorization": "Bearer sk-any"},
+    {"authorization": "bearer x"},
+    {"authorization": "Basic eA=="},
+    {"x-api-key": "x"},
+]
+
+
+def routes_of(routes: list[BaseRoute], prefix: str = "") -> set[tuple[str, str]]:
+    """(method, path) of every route, those of mounted applications included."""
+    found: set[tuple[str, str]] = set()
+    for context in iter_route_contexts(routes):
+        path = f"{prefix}{context.path}"
+        if isinstance(context.route, Mount):
+            inner: Any = context.route.app
+            while not hasattr(inner, "routes"):
+                inner = inner.app
+            found |= routes_of(inner.routes, path)
+        elif isinstance(context.route, APIRoute):
+            found |= {(method, path) for method in context.route.methods}
+        else:
+            found.add((type(context.route).__name__, path))
+    return found
+
+
+def test_every_route_is_classified(app: FastAPI) -> None:
+    """A new route fails here until somebody has said who may call it (D06)."""
+    assert routes_of(app.routes) == set(ROUTES)
+
+
+@pytest.mark.parametrize("headers", KEYS)
+async def test_any_key_or_none_is_the_same_in_local_mode(http: httpx.AsyncClient, headers: dict[str, str]) -> None:
+    """On loopback an API key is not looked at, whatever its spelling (D06)."""
+    for (method, path), (_, status) in ROUTES.items():
+        response = await http.request(method, path.replace("{ref:path}", "nope").replace("{model:path}", "nope"), headers=headers)
+        assert response.status_code == status, (method, path)
+    assert (await http.post("/v1/chat/completions", json=CHAT, headers=headers)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/v1/nope", 404, "not_found"),
+        ("GET", "/v1/", 404, "not_found"),
+        ("GET", "/v1", 404, "not_found"),
+        ("GET", "/api/nope", 404, "not_found"),
+        ("GET", "/nope", 404, "not_found"),
+        ("GET", "//v1/models", 404, "not_found"),
+        ("GET", "/V1/models", 404, "not_found"),
+        ("POST", "/v1/chat/completions/", 404, "not_found"),
+        ("POST", "/chat/completions", 404, "not_found"),
+        ("POST", "/invocations", 404, "not_found"),
+        ("GET", "/docs", 404, "not_found"),
+        ("GET", "/v1/openapi.json", 404, "not_found"),
+        ("GET", "/v1/chat/completions", 405, "method_not_allowed"),
+        ("DELETE", "/v1/models", 405, "method_not_allowed"),
+        ("OPTIONS", "/v1/models", 405, "method_not_allowed"),
+        ("PUT", "/api/adapters", 405, "method_not_allowed"),
+        ("POST", "/api/adapters/A/retire", 405, "method_not_allowed"),
+        ("POST", "/health", 405, "method_not_allowed"),
+    ],
+)
+async def test_what_is_no_route_is_json(address: str, method: str, path: str, status: int, code: str) -> None:
+    """Unknown paths and methods are OpenAI-shaped errors, never a redirect or a page."""
+    async with httpx.AsyncClient() as client:
+        response = await client.request(method, f"{address}{path}")
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/json"
+    error = response.json()["error"]
+    assert (error["type"], error["code"]) == ("invalid_request_error", code)
+
+
+async def test_head_has_no_body(address: str) -> None:
+    """HEAD is not offered, and says so without a body."""
+    async with httpx.AsyncClient() as client:
+        response = await client.head(f"{address}/v1/models")
+    assert (response.status_code, response.content) == (405, b"")
+
+
+@pytest.mark.parametrize("ref", ["/etc", "../../x", "a/../../x", "%2e%2e/", "a%5c..%5cb", "a%00", "x" * 4096, "A%20", "a"])
+async def test_refs_are_ids(address: str, ref: str) -> None:
+    """Nothing that looks like a path reaches a folder: a ref is a name that is known to the letter, or 404 (D04)."""
+    async with httpx.AsyncClient() as client:
+        read = await client.get(f"{address}/api/adapters/{ref}")
+        moved = await client.post(f"{address}/api/adapters/{ref}/evict")
+    assert {read.status_code, moved.status_code} <= {404, 405}
+    assert read.headers["content-type"] == "application/json"
+
+
+async def test_our_own_bug_is_json_too(http: httpx.AsyncClient, engine: ScriptedEngine) -> None:
+    """An error nobody foresaw is a 500 without its inside, and the next request is answered."""
+    plain = engine.resolve
+    engine.resolve = lambda *_: 1 // 0  # type: ignore[method-assign, assignment, return-value]
+    response = await http.post("/v1/chat/completions", json=CHAT)
+    engine.resolve = plain  # type: ignore[method-assign]
+    assert response.status_code == 500
+    assert response.json()["error"]["code"] == "engine_fault"
+    assert "division" not in response.text
+    assert (await http.post("/v1/chat/completions", json=CHAT)).status_code == 200
