@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from safetensors import safe_open
 
 from engine.adapters.catalog import Catalog
 from engine.adapters.eviction import EvictionPolicy
@@ -15,10 +18,10 @@ from engine.adapters.residency import AdapterResidency
 from engine.adapters.table import AdapterTable, TableDims
 from engine.adapters.tiers import DiskTier
 from engine.budget import SCRATCH_PAGES, choose_device, device_name, divide, serving_dtype
-from engine.memory.layout import page_layout
 from engine.cache.prefix import PrefixCache
 from engine.errors import BaseRefused
 from engine.memory.arena import Arena
+from engine.memory.layout import page_layout
 from engine.memory.pages import PagePool
 from engine.memory.reclaim import Floors, Reclaimer
 from engine.model_host import HostParts, ModelHost
@@ -40,30 +43,55 @@ from engine.weights.gguf_import import demo_base
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from engine.cache.kv import PageLayout
     from engine.clock import Clock
-    from engine.memory.pages import PageOwner
     from engine.models.spec import ModelSpec
     from engine.settings import Settings
 
     Progress = Callable[[str, float | None], None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """A loaded base, before it has an arena."""
+
+    folder: Path
+    spec: ModelSpec
+    tokenizer: Tokenizer
+    chat_template: ChatTemplate
+    model: DecoderModel
+    context_tokens: int
+
+
 def open_host(settings: Settings, *, clock: Clock, progress: Progress) -> ModelHost:
     """Load what the settings name; minutes for the first start of the demo base, seconds later. Raises BaseRefused."""
-    device = choose_device(settings)
     if settings.threads:
         torch.set_num_threads(settings.threads)
+    host = ModelHost(make_parts(settings, clock, open_base(settings, progress)))
+    connect(host)
+    return host
+
+
+def open_base(settings: Settings, progress: Progress) -> Base:
+    """Read, check and load the base. Raises BaseRefused by file, field or tensor."""
+    device = choose_device(settings)
     folder = base_folder(settings, progress)
     spec = read_spec(folder)
     progress("Checking the base's weights", None)
     spec = dataclasses.replace(spec, digest=base_digest(folder, spec, data=settings.data))
     tokenizer = Tokenizer.load(folder)
     chat_template = ChatTemplate.load(folder, tokenizer)
-    model = load_model(folder, spec, settings, device, progress)
-    parts = make_parts(settings, clock, folder, spec, tokenizer, chat_template, model)
-    host = ModelHost(parts)
-    connect(host)
-    return host
+    weights = fill(
+        spec,
+        stream_checkpoint(folder),
+        device=device,
+        dtype=serving_dtype(device),
+        cpu_weights=settings.cpu_weights,
+        progress=lambda share: progress("Loading the base", share),
+    )
+    context = min(settings.max_context or spec.max_position, spec.max_position)
+    model = DecoderModel(spec, weights, max_position=context)
+    return Base(folder=folder, spec=spec, tokenizer=tokenizer, chat_template=chat_template, model=model, context_tokens=context)
 
 
 def base_folder(settings: Settings, progress: Progress) -> Path:
@@ -77,80 +105,83 @@ def base_folder(settings: Settings, progress: Progress) -> Path:
     return folder
 
 
-def load_model(folder: Path, spec: ModelSpec, settings: Settings, device: torch.device, progress: Progress) -> DecoderModel:
-    """The base on its device, in the serving dtype."""
-    weights = fill(
-        spec,
-        stream_checkpoint(folder),
-        device=device,
-        dtype=serving_dtype(device),
-        cpu_weights=settings.cpu_weights,
-        progress=lambda share: progress("Loading the base", share),
-    )
-    return DecoderModel(spec, weights, max_position=context_tokens(settings, spec))
-
-
-def context_tokens(settings: Settings, spec: ModelSpec) -> int:
-    """Tokens of the longest sequence, before the arena's size is known."""
-    return min(settings.max_context or spec.max_position, spec.max_position)
-
-
-def make_parts(
-    settings: Settings, clock: Clock, folder: Path, spec: ModelSpec, tokenizer: Tokenizer, chat_template: ChatTemplate, model: DecoderModel
-) -> HostParts:
+def make_parts(settings: Settings, clock: Clock, base: Base) -> HostParts:
     """Everything but the wires between residency and its listener."""
-    device, dtype = model.device, model.dtype
-    layout = page_layout(
-        num_layers=spec.num_layers,
-        num_kv_heads=spec.num_kv_heads,
-        head_dim=spec.head_dim,
-        itemsize=dtype.itemsize,
-        widest=max(max(dims) for dims in spec.module_dims.values()),
-    )
-    budget = divide(settings, spec, layout, base_bytes=model.nbytes, device=device)
-    arena = Arena(layout, num_pages=budget.num_pages + SCRATCH_PAGES, dtype=dtype, device=device)
+    spec, model = base.spec, base.model
+    layout = layout_of(spec, model)
+    budget = divide(settings, spec, layout, base_bytes=model.nbytes, device=model.device)
+    scratch_pages = list(range(budget.num_pages, budget.num_pages + SCRATCH_PAGES))
+    arena = Arena(layout, num_pages=budget.num_pages + SCRATCH_PAGES, dtype=model.dtype, device=model.device)
     pool = PagePool(budget.num_pages)
     prefix = PrefixCache(pool, page_tokens=layout.page_tokens)
     policy = EvictionPolicy(settings.eviction)
-    adapters = settings.data / "adapters" / spec.digest[:16]
-    table = AdapterTable(table_dims(settings, spec, layout.page_elems), num_slots=settings.max_step_adapters + 1, device=device)
-    disk = DiskTier(adapters, pin_memory=device.type == "cuda")
-    residency = AdapterResidency(pool=pool, table=table, disk=disk, host_budget_bytes=settings.host_cache, clock=clock)
+    folder = settings.data / "adapters" / spec.digest[:16]
+    residency = make_residency(settings, spec, arena, pool, DiskTier(folder, pin_memory=model.device.type == "cuda"), clock=clock)
     floors = Floors(kv=int(settings.kv_floor * budget.num_pages), adapter=int(settings.adapter_floor * budget.num_pages))
     reclaimer = Reclaimer(pool=pool, prefix=prefix, adapters=residency, policy=policy, floors=floors, reserve=residency.reserve_pages)
-    limits = Limits(
-        max_sequences=settings.max_sequences,
-        max_step_tokens=settings.max_step_tokens,
-        prefill_chunk=settings.prefill_chunk,
-        max_adapters=settings.max_step_adapters,
-        drain_after_s=settings.drain_after_s,
-        page_tokens=layout.page_tokens,
-    )
-    scheduler = Scheduler(pool=pool, prefix=prefix, reclaimer=reclaimer, gate=residency, limits=limits)
-    runner = Runner(model, arena, table, slot_of=residency.slot, device=device)
-    if device.type == "cuda":
-        runner.graphs = DecodeGraphs(model, arena, max_sequences=settings.max_sequences, scratch_page=budget.num_pages)
+    runner = Runner(model, arena, residency.table, slot_of=residency.slot)
+    if model.device.type == "cuda":
+        runner.graphs = DecodeGraphs(model, arena, max_sequences=settings.max_sequences, scratch_page=scratch_pages[0])
     return HostParts(
         settings=settings,
         clock=clock,
         spec=spec,
-        base_root=str(folder),
+        base_root=str(base.folder),
         budget=budget,
-        device=device_snapshot(spec, model, layout.page_tokens, context_tokens(settings, spec), folder),
-        tokenizer=tokenizer,
-        chat_template=chat_template,
+        device=device_snapshot(base, layout.page_tokens),
+        tokenizer=base.tokenizer,
+        chat_template=base.chat_template,
         arena=arena,
         pool=pool,
         prefix=prefix,
         residency=residency,
         reclaimer=reclaimer,
         policy=policy,
-        scheduler=scheduler,
+        scheduler=Scheduler(
+            pool=pool, prefix=prefix, reclaimer=reclaimer, gate=residency, limits=step_limits(settings, layout.page_tokens)
+        ),
         runner=runner,
         publisher=Publisher(clock),
-        catalog=Catalog(adapters),
-        max_sequence_tokens=min(context_tokens(settings, spec), (budget.num_pages - floors.adapter) * layout.page_tokens),
-        scratch_pages=list(range(budget.num_pages, budget.num_pages + SCRATCH_PAGES)),
+        catalog=Catalog(folder),
+        max_sequence_tokens=min(base.context_tokens, (budget.num_pages - floors.adapter) * layout.page_tokens),
+        scratch_pages=scratch_pages,
+    )
+
+
+def layout_of(spec: ModelSpec, model: DecoderModel) -> PageLayout:
+    """The base's page."""
+    return page_layout(
+        num_layers=spec.num_layers,
+        num_kv_heads=spec.num_kv_heads,
+        head_dim=spec.head_dim,
+        itemsize=model.dtype.itemsize,
+        widest=max(max(dims) for dims in spec.module_dims.values()),
+    )
+
+
+def make_residency(settings: Settings, spec: ModelSpec, arena: Arena, pool: PagePool, disk: DiskTier, *, clock: Clock) -> AdapterResidency:
+    """Tiers and slots; one slot more than run together, for the probe."""
+    dims = tuple(spec.module_dims.values())
+    table_dims = TableDims(
+        num_layers=spec.num_layers,
+        max_rank=settings.max_rank,
+        page_elems=arena.layout.page_elems,
+        in_features=tuple(width for width, _ in dims),
+        out_features=tuple(width for _, width in dims),
+    )
+    table = AdapterTable(table_dims, num_slots=settings.max_step_adapters + 1, device=arena.flat.device)
+    return AdapterResidency(pool=pool, table=table, disk=disk, host_budget_bytes=settings.host_cache, clock=clock)
+
+
+def step_limits(settings: Settings, page_tokens: int) -> Limits:
+    """The scheduler's budgets."""
+    return Limits(
+        max_sequences=settings.max_sequences,
+        max_step_tokens=settings.max_step_tokens,
+        prefill_chunk=settings.prefill_chunk,
+        max_adapters=settings.max_step_adapters,
+        drain_after_s=settings.drain_after_s,
+        page_tokens=page_tokens,
     )
 
 
@@ -173,29 +204,18 @@ def connect(host: ModelHost) -> None:
         host.observer.changed(adapter)
 
 
-def table_dims(settings: Settings, spec: ModelSpec, page_elems: int) -> TableDims:
-    """What the slot table must know."""
-    dims = tuple(spec.module_dims.values())
-    return TableDims(
-        num_layers=spec.num_layers,
-        max_rank=settings.max_rank,
-        page_elems=page_elems,
-        in_features=tuple(width for width, _ in dims),
-        out_features=tuple(width for _, width in dims),
-    )
-
-
-def device_snapshot(spec: ModelSpec, model: DecoderModel, page_tokens: int, context: int, folder: Path) -> DeviceSnapshot:
+def device_snapshot(base: Base, page_tokens: int) -> DeviceSnapshot:
     """What serves, on what."""
+    spec, model = base.spec, base.model
     return DeviceSnapshot(
         kind="cuda" if model.device.type == "cuda" else "cpu",
         name=device_name(model.device),
         base=spec.name,
         base_digest=spec.digest,
         architecture=spec.family,
-        num_parameters=num_parameters(folder),
+        num_parameters=num_parameters(base.folder),
         dtype=str(model.dtype).removeprefix("torch."),
-        context_tokens=context,
+        context_tokens=base.context_tokens,
         page_tokens=page_tokens,
         threads=torch.get_num_threads(),
     )
@@ -203,14 +223,8 @@ def device_snapshot(spec: ModelSpec, model: DecoderModel, page_tokens: int, cont
 
 def num_parameters(folder: Path) -> int:
     """Elements of all tensors of a checkpoint, from its headers."""
-    from safetensors import safe_open  # noqa: PLC0415 - only here
-
     total = 0
     for path in checkpoint_files(folder):
         with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118 - not a mapping
-                size = 1
-                for side in file.get_slice(name).get_shape():
-                    size *= side
-                total += size
+            total += sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118 - not a mapping
     return total

@@ -177,7 +177,9 @@ class Control:
 
     def _drop_pin(self, entry: AdapterEntry, *, by: str, because: Literal["operator", "expired"]) -> None:
         entry.pin = None
-        event = AdapterUnpinned(at_unix=time.time(), by=by, adapter=entry.record.id, alias=self._host.lifecycle.alias_of(entry), because=because)
+        event = AdapterUnpinned(
+            at_unix=time.time(), by=by, adapter=entry.record.id, alias=self._host.lifecycle.alias_of(entry), because=because
+        )
         self._host.publisher.record_event(event)
         self._host.lifecycle.changed(entry)
 
@@ -195,7 +197,9 @@ class Control:
         lines = (("Arena", host.usable_pages), ("Pinned after", -pinned), ("KV floor", -host.kv_floor_pages), ("Left", left))
         if left < largest:
             message = f"Not pinned: {left} pages would be left and the largest adapter needs {largest}."
-            raise Conflict(message, code="pin_would_not_fit", param="ref", expected=largest, found=left, arithmetic=(*lines, ("Needed", largest)))
+            raise Conflict(
+                message, code="pin_would_not_fit", param="ref", expected=largest, found=left, arithmetic=(*lines, ("Needed", largest))
+            )
         return lines
 
     def _bill(self, entry: AdapterEntry, what: str) -> tuple[tuple[Line, ...], tuple[Victim, ...]]:

@@ -270,7 +270,9 @@ def check_request(request: Request, host: ModelHost) -> None:
         raise InvalidRequest(message, param="prompt", expected=f"0 to {vocab - 1}")
     if num_prompt >= host.max_sequence_tokens:
         message = f"The prompt has {num_prompt} tokens; the longest that fits is {host.max_sequence_tokens - 1}."
-        raise InvalidRequest(message, code="context_length_exceeded", param="prompt", expected=host.max_sequence_tokens - 1, found=num_prompt)
+        raise InvalidRequest(
+            message, code="context_length_exceeded", param="prompt", expected=host.max_sequence_tokens - 1, found=num_prompt
+        )
     if not 1 <= request.sampling.n <= MAX_CHOICES:
         message = f"n is {request.sampling.n}; 1 to {MAX_CHOICES} choices can be asked for."
         raise InvalidRequest(message, param="n", expected=f"1 to {MAX_CHOICES}", found=request.sampling.n)

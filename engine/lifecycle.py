@@ -184,7 +184,9 @@ class AdapterLifecycle(ResidencyListener):
         assert load is not None
         load.add_phase("probe", since_s, self._host.clock.now_s(), note="first load")
         if not reading.finite or (not reading.has_effect and not entry.record.no_effect_expected):
-            code, why = ("non_finite", "gives logits that are not finite") if not reading.finite else ("no_effect", "does not change any logit")
+            code, why = (
+                ("non_finite", "gives logits that are not finite") if not reading.finite else ("no_effect", "does not change any logit")
+            )
             residency.leave_device(entry, because="quarantined")
             residency.fail(entry, AdapterRefused(f"The adapter {why} on the probe prompts.", code=code, param="probe"))
             entry.quarantined = True
@@ -211,9 +213,7 @@ class AdapterLifecycle(ResidencyListener):
         entry.probe = "mismatch"
         entry.quarantined = True
         expected = fingerprint_text(entry.record.fingerprint)
-        self._event(
-            ProbeMismatch(at_unix=time.time(), adapter=entry.record.id, alias=self.alias_of(entry), expected=expected, found=found)
-        )
+        self._event(ProbeMismatch(at_unix=time.time(), adapter=entry.record.id, alias=self.alias_of(entry), expected=expected, found=found))
         self._host.prefix.drop_adapter(entry.record.id)
         self._host.residency.leave_device(entry, because="quarantined")
         error = LoradeckError("The adapter no longer answers as it did when it was registered.", code="adapter_quarantined")
@@ -251,4 +251,3 @@ def load_record(entry: AdapterEntry, load: Load, *, median_step_s: float | None,
         others_delay_s=max(0.0, slowest_s - median_step_s) if median_step_s is not None and load.steps else 0.0,
         others_steps=len(load.steps),
     )
-

@@ -1,4 +1,4 @@
-"""The engine thread: commands in, one forward pass a turn, results out. It never blocks on anything else, and nothing ends it but ``stop``."""
+"""The engine thread: commands in, one forward pass a turn, results out. Nothing ends it but ``stop``."""
 
 from __future__ import annotations
 

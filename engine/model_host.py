@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
+from engine.adapters.loader import ReadDone
 from engine.control import Victim
-from engine.errors import NotReady
+from engine.errors import LoradeckError, NotReady
 from engine.lifecycle import AdapterLifecycle
 from engine.observer import Observer
 from engine.requests import Requests
@@ -20,13 +21,12 @@ if TYPE_CHECKING:
 
     from engine.adapters.catalog import Catalog
     from engine.adapters.eviction import EvictionPolicy
-    from engine.adapters.loader import CopyDone, ReadDone
+    from engine.adapters.loader import CopyDone
     from engine.adapters.residency import AdapterResidency
     from engine.budget import DeviceBudget
     from engine.cache.prefix import PrefixCache
     from engine.clock import Clock
     from engine.control import Control
-    from engine.ids import AdapterId
     from engine.loop import EngineLoop
     from engine.memory.arena import Arena
     from engine.memory.pages import PagePool
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from engine.scheduler.scheduler import Scheduler
     from engine.settings import Settings
     from engine.snapshot import DeviceSnapshot
-    from engine.stream import TokenStream
     from engine.telemetry.publisher import Publisher
     from engine.tokenizing.chat_template import ChatTemplate
     from engine.tokenizing.tokenizer import Tokenizer
@@ -111,8 +110,7 @@ class ModelHost:
 
     def report(self, done: ReadDone | CopyDone) -> None:
         """A loader thread has finished a job. Any thread."""
-        handle = self.residency.on_read if type(done).__name__ == "ReadDone" else self.residency.on_copied
-        self._loop.post(lambda: handle(done))
+        self._loop.post(lambda: self.residency.on_read(done) if isinstance(done, ReadDone) else self.residency.on_copied(done))
 
     def tick(self, now_s: float) -> None:
         """Before a plan: loads that wait for pages, first probes, pins that end."""
@@ -157,7 +155,7 @@ class ModelHost:
         self.prefix.check()
         self.residency.check()
 
-    def fail_running(self, error: NotReady) -> None:
+    def fail_running(self, error: LoradeckError) -> None:
         """A step failed: end what was in it, and go on."""
         running = {sequence.request.id for sequence in self.scheduler.running}
         self.requests.fail([stream for stream in self.requests.streams if stream.request.id in running], error)
@@ -173,7 +171,7 @@ class ModelHost:
         self.residency.loader.stop()
         self.catalog.close()
 
-    def abandon_streams(self, error: NotReady) -> None:
+    def abandon_streams(self, error: LoradeckError) -> None:
         """End every stream without the engine thread's help. The watchdog's thread only."""
         for stream in self.requests.streams:
             if not stream.loop.is_closed():

@@ -87,7 +87,9 @@ class Registrar:
         except LoradeckError as refusal:
             if not dry_run:
                 self._host.publisher.record_event(
-                    AdapterRejected(at_unix=time.time(), by=by, source=source[:200], alias=alias[:80], code=refusal.code, message=refusal.message)
+                    AdapterRejected(
+                        at_unix=time.time(), by=by, source=source[:200], alias=alias[:80], code=refusal.code, message=refusal.message
+                    )
                 )
             raise
 
@@ -105,9 +107,7 @@ class Registrar:
     def _validate(self, source: str, *, compatible_base: bool) -> tuple[ParsedAdapter, PackedAdapter]:
         folder = allowed_folder(source, self._settings.allowed_sources)
         host, spec = self._host, self._host.parts.spec
-        parsed = parse_adapter(
-            folder, spec, max_rank=self._settings.max_rank, base_digest=spec.digest, compatible_base=compatible_base
-        )
+        parsed = parse_adapter(folder, spec, max_rank=self._settings.max_rank, base_digest=spec.digest, compatible_base=compatible_base)
         packed = pack(parsed, page_elems=host.parts.arena.layout.page_elems, dtype=host.runner.model.dtype)
         most = host.most_adapter_pages
         if packed.num_pages > most:

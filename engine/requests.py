@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.ids import AdapterId
     from engine.model_host import ModelHost
     from engine.plan import StepPlan, StepResult
-    from engine.request import FinishReason
+    from engine.request import FinishReason, RequestRecord
     from engine.scheduler.scheduler import Decision
     from engine.stream import TokenStream
 
@@ -129,8 +129,6 @@ class Requests:
     def _sequence(self, stream: TokenStream, index: int, entry: AdapterEntry | None) -> Sequence:
         self._next_key += 1
         request = stream.request
-        residency = None if entry is None else entry.residency(in_host=entry.record.id in self._host.residency.host)
-        arrival = {"loading": "host" if entry and entry.record.id in self._host.residency.host else "disk", "draining": "device"}
         return Sequence(
             key=self._next_key,
             request=request,
@@ -139,7 +137,7 @@ class Requests:
             token_ids=list(request.prompt_ids),
             num_prompt=len(request.prompt_ids),
             arrived_s=self._host.clock.now_s(),
-            tier_at_arrival=None if residency is None else arrival.get(residency, residency),
+            tier_at_arrival=None if entry is None else entry.tier(in_host=entry.record.id in self._host.residency.host),
         )
 
     def _finished(self, sequence: Sequence, now_s: float) -> None:
@@ -159,7 +157,7 @@ class Requests:
                 self._release(sequence)
         self._close(live, record)
 
-    def _close(self, live: LiveRequest, record: object) -> None:
+    def _close(self, live: LiveRequest, record: RequestRecord) -> None:
         del self._live[live.stream]
         self._host.publisher.record_request(record)
         self.outbox.put(live.stream, record)

@@ -47,7 +47,9 @@ class Settings(BaseSettings):
     memory: Bytes = Field(0, description="Device budget, such as 8GiB; 0 chooses: half of free RAM on CPU, 90 % of the GPU")
     host: str = Field("127.0.0.1", description="Address to listen on; other than loopback needs an admin account")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on")
-    data: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("loradeck")), description="Where models and adapters are kept")
+    data: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("loradeck")), description="Where models and adapters are kept"
+    )
     headless: bool = Field(False, description="Serve HTTP without the console")
     source_allow: tuple[str, ...] = Field((), description="More folders or URL prefixes to register adapters from (repeatable)")
 

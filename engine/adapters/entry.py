@@ -113,6 +113,12 @@ class AdapterEntry:
     loads: int = 0
     """Times it came to the device."""
 
+    def tier(self, *, in_host: bool) -> Tier:
+        """Where a request that comes now finds its weights."""
+        if self.on_device and self.load is None:
+            return "device"
+        return "host" if in_host else "disk"
+
     def residency(self, *, in_host: bool) -> Residency:
         """The tier, or the way to or from the device."""
         if self.load is not None:

@@ -50,13 +50,15 @@ class CopyDone:
 class Loader:
     """A few threads over one queue. ``report`` must be safe to call from any thread."""
 
-    def __init__(self, *, disk: DiskTier, arena: torch.Tensor, num_threads: int, clock: Clock, report: Callable[[ReadDone | CopyDone], None]) -> None:
+    def __init__(
+        self, *, disk: DiskTier, arena: torch.Tensor, num_threads: int, clock: Clock, report: Callable[[ReadDone | CopyDone], None]
+    ) -> None:
         self._disk = disk
         self._arena = arena
         self._clock = clock
         self._report = report
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._stream = torch.cuda.Stream() if arena.is_cuda else None
+        self._stream = torch.cuda.Stream() if arena.is_cuda else None  # type: ignore[no-untyped-call]
         self._threads = [threading.Thread(target=self._work, name=f"loader-{i}", daemon=True) for i in range(num_threads)]
         for thread in self._threads:
             thread.start()
@@ -95,7 +97,7 @@ class Loader:
             image = self._disk.open(adapter)
             copy = self._disk.read(image)
             read_s = self._clock.now_s()
-            image.verify(memoryview(copy.pages.view(-1).numpy()))
+            image.verify(copy.pages.view(-1).numpy().data)
         except LoradeckError as refusal:
             copy, error = None, refusal
         except OSError as fault:
@@ -122,6 +124,6 @@ class Loader:
         with torch.cuda.stream(stream):
             for image_page, page in enumerate(pages):
                 target[page].copy_(source.pages[image_page], non_blocking=True)
-            done = torch.cuda.Event()
+            done = torch.cuda.Event()  # type: ignore[no-untyped-call]
             done.record(stream)
         done.synchronize()

@@ -1,4 +1,4 @@
-"""The effective-delta probe: does this adapter change what the base says, and does it still say the same?"""
+"""The effective-delta probe: an adapter must change what the base says, and go on saying the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def probe_prompts(vocab_size: int) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeReading:
-    """What the probe saw. ``fingerprint`` has NUM_PROMPTS * 3 numbers: change at the base's best token, largest change, root mean square."""
+    """What the probe saw. ``fingerprint`` has NUM_PROMPTS * 3 numbers: change at the base's best token, largest, root mean square."""
 
     relative_delta: float
     finite: bool
@@ -56,7 +56,7 @@ def fingerprints_match(stored: tuple[float, ...], found: tuple[float, ...]) -> b
     """Whether two fingerprints are the same adapter's, up to rounding."""
     if len(stored) != len(found):
         return False
-    size = max(max(abs(value) for value in stored), 1e-6)
+    size = max(1e-6, *(abs(value) for value in stored))
     return all(abs(a - b) <= FINGERPRINT_TOLERANCE * size for a, b in zip(stored, found, strict=True))
 
 

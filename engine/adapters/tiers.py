@@ -94,7 +94,7 @@ class DiskTier:
     def read(self, image: AdapterImage) -> HostCopy:
         """Read the pages in one call."""
         pages = torch.empty((image.num_pages, image.page_bytes), dtype=torch.uint8, pin_memory=self._pin_memory)
-        image.read_into(memoryview(pages.view(-1).numpy()))
+        image.read_into(pages.view(-1).numpy().data)
         return HostCopy(table=image.table, pages=pages)
 
     def delete(self, adapter: AdapterId) -> None:

@@ -67,7 +67,7 @@ class DecodeGraphs:
     def _capture(self, size: int, lora: LoraBatch | None) -> Captured:
         started_s = time.perf_counter()
         batch = self._blank(size, lora)
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             self._model.forward(batch, self._arena)  # compiles every kernel before the capture

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 class Runner:
     """Runs plans on one model. ``slot_of`` gives the table slot of a leased adapter."""
 
-    def __init__(self, model: DecoderModel, arena: Arena, table: AdapterTable, *, slot_of: Callable[[AdapterId], int], device: torch.device) -> None:
+    def __init__(self, model: DecoderModel, arena: Arena, table: AdapterTable, *, slot_of: Callable[[AdapterId], int]) -> None:
         self.model = model
         self.graphs: DecodeGraphs | None = None
         """Captured decode steps on CUDA; None elsewhere."""
         self._arena = arena
         self._table = table
         self._slot_of = slot_of
-        self._device = device
+        self._device = model.device
         self._lora: LoraBatch | None = None
 
     @torch.inference_mode()

@@ -1,0 +1,1 @@
+"""One forward pass: plan to tensors, tensors to tokens."""
