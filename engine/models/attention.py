@@ -28,7 +28,7 @@ class KVPages(Protocol):
         ...
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, batch: ForwardBatch, pages: tuple[Tensor, Tensor], window: int | None) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, batch: ForwardBatch, pages: tuple[Tensor, Tensor], *, window: int | None) -> Tensor:
     """Store ``k`` and ``v`` [T, Hk, D] in ``pages`` (keys, values), then attend ``q`` [T, Hq, D] to them. Returns [T, Hq, D]."""
     k_pages, v_pages = pages
     kv_write(k, v, k_pages, v_pages, batch.kv_slots)

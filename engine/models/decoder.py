@@ -106,7 +106,7 @@ class DecoderModel:
         if layer.q_norm is not None and layer.k_norm is not None:
             q, k = head_norm(q, layer.q_norm, spec.norm_eps), head_norm(k, layer.k_norm, spec.norm_eps)
         rope(q, k, self.cos, self.sin, batch.positions)
-        mixed = attend(q, k, v, batch, (kv.k_pages(index), kv.v_pages(index)), spec.windows[index])
+        mixed = attend(q, k, v, batch, (kv.k_pages(index), kv.v_pages(index)), window=spec.windows[index])
         return project(mixed.flatten(1), layer.o, batch.lora, index, "o")
 
     def _mlp(self, x: Tensor, index: int, lora: LoraBatch | None) -> Tensor:
