@@ -10,6 +10,7 @@ import anyio
 from fastapi import APIRouter, FastAPI
 
 from engine.api.adapters import adapters_router
+from engine.api.auth import RefuseForeignPages
 from engine.api.body import BodyLimit
 from engine.api.chat import chat_router
 from engine.api.completions import completions_router
@@ -45,9 +46,9 @@ def build_app(engine: Engine) -> FastAPI:
 
 
 def _mounted(engine: Engine, *routers: APIRouter) -> ASGIApp:
-    """Routers as an application whose every error is JSON, with capped bodies, an id and a log line a request."""
+    """Routers as an application whose every error is JSON, closed to foreign pages, with capped bodies, an id and a log line a request."""
     app = FastAPI(openapi_url=None, redirect_slashes=False)
     for router in routers:
         app.include_router(router)
     install_handlers(app)
-    return TraceRequests(BodyLimit(app, max_bytes=engine.settings.max_body))
+    return TraceRequests(RefuseForeignPages(BodyLimit(app, max_bytes=engine.settings.max_body)))

@@ -83,7 +83,6 @@ class EventStream(Response):
         self._first = first
         self._rest = rest
         self.init_headers({"cache-control": "no-store", "x-accel-buffering": "no", **streaming_headers(request)})
-        del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the end or until nobody listens."""

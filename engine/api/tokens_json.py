@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -39,8 +40,16 @@ def completion_logprobs(
     top: list[dict[str, float] | None] = [_top_by_label(entry, tokenizer) for entry in entries]
     if prompt_first is not None:
         labels, chosen, top = [token_label(prompt_first, tokenizer), *labels], [None, *chosen], [None, *top]
-    offsets = list(accumulate((len(label) for label in labels), initial=offset))[: len(labels)]
+    tokens = [entry.token_id for entry in entries] if prompt_first is None else [prompt_first, *(entry.token_id for entry in entries)]
+    offsets = _offsets(tokens, tokenizer, offset)
     return {"tokens": labels, "token_logprobs": chosen, "top_logprobs": top, "text_offset": offsets}
+
+
+def _offsets(tokens: list[int], tokenizer: Tokenizer, offset: int) -> list[int]:
+    """Where in the text each token begins: whole characters before it."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    lengths = (len(decoder.decode(tokenizer.visible_bytes(token))) for token in tokens)
+    return list(accumulate(lengths, initial=offset))[: len(tokens)]
 
 
 def _top_by_label(entry: TokenLogprob, tokenizer: Tokenizer) -> dict[str, float]:

@@ -144,6 +144,15 @@ def test_completion_logprobs_with_echo(client: openai.OpenAI, engine: ScriptedEn
     assert (text, tokens, offsets) == ("abcxy", ["a", "b", "c", "x", "y"], [0, 1, 2, 3, 4])
 
 
+def test_text_offsets_count_characters(client: openai.OpenAI, engine: ScriptedEngine) -> None:
+    """A token that is half a character begins where the character does."""
+    engine.script = says("é!")
+    logprobs = client.completions.create(model="A", prompt="a", echo=True, logprobs=0, max_tokens=3).choices[0].logprobs
+    assert logprobs is not None
+    assert logprobs.tokens == ["a", "bytes:\\xc3", "bytes:\\xa9", "!"]
+    assert logprobs.text_offset == [0, 1, 1, 2]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_echo_without_new_tokens_scores_the_prompt(client: openai.OpenAI, *, stream: bool) -> None:
     """``max_tokens`` 0 with ``echo`` gives the prompt and its probabilities, and no token of an answer (B25)."""

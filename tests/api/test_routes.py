@@ -125,6 +125,31 @@ async def test_refs_are_ids(address: str, ref: str) -> None:
     assert read.headers["content-type"] == "application/json"
 
 
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://localhost:8080", 200),
+        ("http://127.0.0.1:3000", 200),
+        ("http://[::1]:8080", 200),
+        ("http://app.localhost", 200),
+        ("https://evil.example", 403),
+        ("http://localhost.evil.example", 403),
+        ("http://127.0.0.1.evil.example", 403),
+        ("http://192.168.1.5", 403),
+        ("null", 403),
+        ("", 403),
+        ("http://[", 403),
+    ],
+)
+async def test_pages_of_other_sites_stay_out(http: httpx.AsyncClient, engine: ScriptedEngine, origin: str, status: int) -> None:
+    """Without accounts, a browser on this machine must not lend its reach to any page it shows."""
+    for path in ("/v1/chat/completions", "/api/adapters/A/evict"):
+        response = await http.post(path, json=CHAT, headers={"origin": origin, "content-type": "text/plain"})
+        assert response.status_code == status
+    assert len(engine.submitted) == (status == 200)
+    assert engine.rows["A"].tier == ("host" if status == 200 else "device")
+
+
 async def test_our_own_bug_is_json_too(http: httpx.AsyncClient, engine: ScriptedEngine) -> None:
     """An error nobody foresaw is a 500 without its inside, and the next request is answered."""
     plain = engine.resolve
