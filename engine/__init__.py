@@ -14,7 +14,6 @@ from engine.control import (
 from engine.engine import (
     Engine,
     Health,
-    ModelCard,
 )
 from engine.errors import (
     AdapterNotFound,
@@ -66,6 +65,9 @@ from engine.request import (
     SamplingParams,
     TokenChunk,
     TokenLogprob,
+)
+from engine.router import (
+    ModelCard,
 )
 from engine.settings import (
     Settings,

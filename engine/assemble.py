@@ -14,6 +14,7 @@ from safetensors import safe_open
 from engine.adapters.catalog import Catalog
 from engine.adapters.eviction import EvictionPolicy
 from engine.adapters.loader import Loader
+from engine.adapters.loads import LoadPipeline
 from engine.adapters.residency import AdapterResidency
 from engine.adapters.table import AdapterTable, TableDims
 from engine.adapters.tiers import DiskTier
@@ -43,8 +44,8 @@ from engine.weights.gguf_import import demo_base
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from engine.cache.kv import PageLayout
     from engine.clock import Clock
+    from engine.memory.layout import PageLayout
     from engine.models.spec import ModelSpec
     from engine.settings import Settings
 
@@ -115,6 +116,7 @@ def make_parts(settings: Settings, clock: Clock, base: Base) -> HostParts:
     pool = PagePool(budget.num_pages)
     prefix = PrefixCache(pool, page_tokens=layout.page_tokens)
     policy = EvictionPolicy(settings.eviction)
+    limits = step_limits(settings, layout.page_tokens)
     folder = settings.data / "adapters" / spec.digest[:16]
     residency = make_residency(settings, spec, arena, pool, DiskTier(folder, pin_memory=model.device.type == "cuda"), clock=clock)
     floors = Floors(kv=int(settings.kv_floor * budget.num_pages), adapter=int(settings.adapter_floor * budget.num_pages))
@@ -137,9 +139,7 @@ def make_parts(settings: Settings, clock: Clock, base: Base) -> HostParts:
         residency=residency,
         reclaimer=reclaimer,
         policy=policy,
-        scheduler=Scheduler(
-            pool=pool, prefix=prefix, reclaimer=reclaimer, gate=residency, limits=step_limits(settings, layout.page_tokens)
-        ),
+        scheduler=Scheduler(pool=pool, prefix=prefix, reclaimer=reclaimer, gate=residency, limits=limits),
         runner=runner,
         publisher=Publisher(clock),
         catalog=Catalog(folder),
@@ -190,13 +190,15 @@ def connect(host: ModelHost) -> None:
     parts = host.parts
     residency = host.residency
     residency.listener = host.lifecycle
-    residency.make_room = parts.reclaimer.make_adapter_room
-    residency.loader = Loader(
+    loader = Loader(
         disk=residency.disk,
         arena=parts.arena.pages,
         num_threads=parts.settings.loader_threads,
         clock=parts.clock,
         report=host.report,
+    )
+    residency.loads = LoadPipeline(
+        residency, pool=parts.pool, loader=loader, clock=parts.clock, make_room=parts.reclaimer.make_adapter_room
     )
     for alias, adapter in parts.catalog.aliases.items():
         entry = residency.add(parts.catalog.versions[adapter])

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Literal
 from engine.assemble import open_host
 from engine.clock import Clock, MonotonicClock
 from engine.control import Control, ControlCall
-from engine.errors import AdapterNotFound, InvalidRequest, ModelNotFound, NotReady, Overloaded
-from engine.ids import DEFAULT_TENANT, AdapterId
+from engine.errors import NotReady, Overloaded
+from engine.ids import DEFAULT_TENANT
 from engine.loop import EngineLoop
 from engine.registration import Registrar
-from engine.stream import Target, TokenStream
+from engine.router import ModelCard, Router, check_request
+from engine.stream import TokenStream
 from engine.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -27,27 +28,13 @@ if TYPE_CHECKING:
     from engine.request import Request, RequestRecord
     from engine.settings import Settings
     from engine.snapshot import EngineSnapshot, EngineState, StepRecord
+    from engine.stream import Target
     from engine.telemetry.publisher import Publisher
     from engine.tokenizing.chat_template import ChatTemplate
     from engine.tokenizing.tokenizer import Tokenizer
 
-MAX_CHOICES = 16
 STUCK_AFTER_S = 30.0
 """A step that takes longer counts as stuck: health fails and requests end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCard:
-    """One name that ``model`` may be."""
-
-    id: str
-    parent: str | None
-    root: str
-    created_unix: int
-    adapter: AdapterId | None = None
-    tier: str | None = None
-    pinned: bool = False
-    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +62,7 @@ class Engine:
         self._host.attach(self._loop)
         self._control = Control(self._host)
         self._host.control = self._control
+        self._router = Router(self._host)
         self._registrar = Registrar(self._host, self.settings)
         self._watchdog = Watchdog(self._host, self._loop, stuck_after_s=STUCK_AFTER_S)
         self._loop.start()
@@ -124,39 +112,11 @@ class Engine:
 
     def resolve(self, model: str, tenant: TenantId = DEFAULT_TENANT) -> Target:
         """What a name means now: the base, an alias or a version id, to the letter. Raises ModelNotFound."""
-        del tenant  # every adapter is everyone's until tenants own theirs
-        catalog = self._host.catalog
-        if model == self._host.base_name:
-            return Target(name=model)
-        if model in catalog.aliases:
-            return Target(name=model, adapter=catalog.aliases[model], alias=model)
-        if AdapterId(model) in catalog.versions and AdapterId(model) in catalog.aliases.values():
-            return Target(name=model, adapter=AdapterId(model))
-        message = f"The model {model[:80]!r} does not exist."
-        raise ModelNotFound(message, param="model", found=model[:80])
+        return self._router.resolve(model, tenant)
 
     def models(self, tenant: TenantId = DEFAULT_TENANT) -> tuple[ModelCard, ...]:
         """The base, then every alias."""
-        del tenant  # every adapter is everyone's until tenants own theirs
-        host, catalog = self._host, self._host.catalog
-        rows = {row.id: row for row in self.snapshot().adapters}
-        base = ModelCard(id=host.base_name, parent=None, root=host.parts.base_root, created_unix=int(host.observer.started_unix))
-        cards = [base]
-        for alias, adapter in catalog.aliases.items():
-            record, row = catalog.versions[adapter], rows.get(adapter)
-            cards.append(
-                ModelCard(
-                    id=alias,
-                    parent=host.base_name,
-                    root=record.source,
-                    created_unix=int(record.registered_unix),
-                    adapter=adapter,
-                    tier=row.tier if row else "disk",
-                    pinned=row.pinned if row else False,
-                    bytes=record.bytes,
-                )
-            )
-        return tuple(cards)
+        return self._router.models(tenant)
 
     def register(
         self,
@@ -211,7 +171,7 @@ class Engine:
         """
         del tenant  # every adapter is everyone's until tenants own theirs
         loop = self._live_loop()
-        adapter = self._adapter(ref)
+        adapter = self._router.adapter(ref)
         call = ControlCall(verb=verb, adapter=adapter, tier=tier, until_unix=until_unix, reason=reason[:500], by=by, preview=preview)
         return _forward(lambda: self._control.run(call), loop)
 
@@ -244,38 +204,11 @@ class Engine:
             return Health(ok=False, state="down", reason=f"no step has ended for {age_s:.0f} s", last_progress_age_s=age_s)
         return Health(ok=True, state=snapshot.state, reason=snapshot.state_reason, last_progress_age_s=age_s)
 
-    def _adapter(self, ref: str) -> AdapterId:
-        catalog = self._host.catalog
-        adapter = catalog.aliases.get(ref, AdapterId(ref))
-        if adapter not in catalog.versions:
-            message = f"No adapter {ref[:80]!r} is registered."
-            raise AdapterNotFound(message, param="ref", found=ref[:80])
-        return adapter
-
     def _live_loop(self) -> EngineLoop:
         if self._loop is None or not self._loop.is_alive:
             message = "The engine is not running."
             raise NotReady(message)
         return self._loop
-
-
-def check_request(request: Request, host: ModelHost) -> None:
-    """Refuse what could never run. Raises InvalidRequest naming the field."""
-    num_prompt, vocab = len(request.prompt_ids), host.parts.spec.vocab_size
-    if not request.prompt_ids:
-        message = "The prompt has no tokens."
-        raise InvalidRequest(message, code="empty_prompt", param="prompt")
-    if not all(0 <= token < vocab for token in request.prompt_ids):
-        message = f"A prompt token is outside the vocabulary of {vocab}."
-        raise InvalidRequest(message, param="prompt", expected=f"0 to {vocab - 1}")
-    if num_prompt >= host.max_sequence_tokens:
-        message = f"The prompt has {num_prompt} tokens; the longest that fits is {host.max_sequence_tokens - 1}."
-        raise InvalidRequest(
-            message, code="context_length_exceeded", param="prompt", expected=host.max_sequence_tokens - 1, found=num_prompt
-        )
-    if not 1 <= request.sampling.n <= MAX_CHOICES:
-        message = f"n is {request.sampling.n}; 1 to {MAX_CHOICES} choices can be asked for."
-        raise InvalidRequest(message, param="n", expected=f"1 to {MAX_CHOICES}", found=request.sampling.n)
 
 
 def _forward(make: Callable[[], Future[ControlOutcome]], loop: EngineLoop) -> Future[ControlOutcome]:

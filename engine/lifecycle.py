@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections import defaultdict
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from engine.adapters.probe import fingerprint_text, fingerprints_match, read_probe
 from engine.adapters.residency import ResidencyListener
-from engine.errors import AdapterRefused, LoradeckError
-from engine.events import AdapterEvicted, AdapterLoaded, AdapterLoadFailed, ProbeMismatch
+from engine.errors import LoradeckError
+from engine.events import AdapterEvicted, AdapterLoaded, AdapterLoadFailed
 from engine.snapshot import LoadRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from torch import Tensor
 
     from engine.adapters.entry import AdapterEntry, Load, VersionRecord
     from engine.adapters.residency import LeftBecause
@@ -32,9 +28,7 @@ class AdapterLifecycle(ResidencyListener):
     def __init__(self, host: ModelHost) -> None:
         self._host = host
         self._waiting: defaultdict[AdapterId, list[Callable[[LoradeckError | None], None]]] = defaultdict(list)
-        self._to_probe: list[AdapterId] = []
         self._load_s: dict[tuple[Tier, Tier], tuple[float, int]] = {}
-        self._base_logits: Tensor | None = None
 
     # Asked by registration and control
 
@@ -74,6 +68,11 @@ class AdapterLifecycle(ResidencyListener):
         self._host.residency.remove(adapter)
         self._host.catalog.drop_version(adapter)
         self._host.observer.forget(adapter)
+
+    def forget_retired(self, entry: AdapterEntry) -> None:
+        """Let a withdrawn version go, if this was the last thing that held it."""
+        if entry.retired:
+            self.forget_unused(entry.record.id)
 
     def prove(self, adapter: AdapterId) -> Future[tuple[float, ...]]:
         """Bring a version to the device and probe it; the fingerprint, or AdapterRefused."""
@@ -123,7 +122,7 @@ class AdapterLifecycle(ResidencyListener):
 
     def needs_probe(self, entry: AdapterEntry) -> None:
         """Probe it between two steps."""
-        self._to_probe.append(entry.record.id)
+        self._host.prover.add(entry)
 
     def arrived(self, entry: AdapterEntry, load: Load) -> None:
         """Record the load, and tell who waited for it."""
@@ -137,6 +136,7 @@ class AdapterLifecycle(ResidencyListener):
         busy_s = sum(phase.duration_s for phase in load.phases)
         self._load_s[load.from_tier, load.to_tier] = (spent_s + busy_s, pages + entry.record.num_pages)
         self._tell(entry.record.id, None)
+        self.forget_retired(entry)
 
     def failed(self, entry: AdapterEntry, error: LoradeckError) -> None:
         """Record it; requests that waited for it end with the error."""
@@ -144,6 +144,7 @@ class AdapterLifecycle(ResidencyListener):
         self._event(AdapterLoadFailed(at_unix=time.time(), adapter=entry.record.id, alias=alias, message=error.message))
         self._host.requests.fail_adapter(entry.record.id, error)
         self._tell(entry.record.id, error)
+        self.forget_retired(entry)
 
     def left_device(self, entry: AdapterEntry, because: LeftBecause) -> None:
         """Record it."""
@@ -153,71 +154,6 @@ class AdapterLifecycle(ResidencyListener):
         """Record it."""
         self._left(entry, "host", "host_budget")
         self.changed(entry)
-
-    # Probes
-
-    def run_probes(self) -> None:
-        """Probe what has just come to the device for the first time."""
-        pending, self._to_probe = self._to_probe, []
-        for adapter in pending:
-            entry = self._host.residency.entries.get(adapter)
-            if entry is not None and entry.on_device:
-                self._probe_new(entry)
-
-    def recheck_one(self) -> bool:
-        """In an idle turn: see that one reloaded adapter still answers as it did. False when none is due."""
-        residency = self._host.residency
-        due = next((e for e in residency.entries.values() if e.recheck and e.on_device and not e.leases and e.load is None), None)
-        if due is None or not residency.table.can_install():
-            return False
-        due.recheck = False
-        reading = read_probe(*self._probe_logits(due))
-        if not reading.finite or not fingerprints_match(due.record.fingerprint, reading.fingerprint):
-            self._quarantine(due, fingerprint_text(reading.fingerprint))
-        return True
-
-    def _probe_new(self, entry: AdapterEntry) -> None:
-        residency = self._host.residency
-        since_s = self._host.clock.now_s()
-        reading = read_probe(*self._probe_logits(entry))
-        load = entry.load
-        assert load is not None
-        load.add_phase("probe", since_s, self._host.clock.now_s(), note="first load")
-        if not reading.finite or (not reading.has_effect and not entry.record.no_effect_expected):
-            code, why = (
-                ("non_finite", "gives logits that are not finite") if not reading.finite else ("no_effect", "does not change any logit")
-            )
-            residency.leave_device(entry, because="quarantined")
-            residency.fail(entry, AdapterRefused(f"The adapter {why} on the probe prompts.", code=code, param="probe"))
-            entry.quarantined = True
-            return
-        entry.record = dataclasses.replace(entry.record, fingerprint=reading.fingerprint)
-        entry.probe = "ok"
-        if entry.aliases:
-            self._host.catalog.put_version(entry.record)
-        residency.arrive(entry)
-
-    def _probe_logits(self, entry: AdapterEntry) -> tuple[Tensor, Tensor]:
-        host = self._host
-        pages = host.parts.scratch_pages
-        if self._base_logits is None:
-            self._base_logits = host.runner.probe(None, pages=pages)
-        assert entry.table is not None
-        slot = host.residency.table.install(entry.table, entry.pages)
-        try:
-            return self._base_logits, host.runner.probe(slot, pages=pages)
-        finally:
-            host.residency.table.remove(slot)
-
-    def _quarantine(self, entry: AdapterEntry, found: str) -> None:
-        entry.probe = "mismatch"
-        entry.quarantined = True
-        expected = fingerprint_text(entry.record.fingerprint)
-        self._event(ProbeMismatch(at_unix=time.time(), adapter=entry.record.id, alias=self.alias_of(entry), expected=expected, found=found))
-        self._host.prefix.drop_adapter(entry.record.id)
-        self._host.residency.leave_device(entry, because="quarantined")
-        error = LoradeckError("The adapter no longer answers as it did when it was registered.", code="adapter_quarantined")
-        self._host.requests.fail_adapter(entry.record.id, error)
 
     def _tell(self, adapter: AdapterId, error: LoradeckError | None) -> None:
         for done in self._waiting.pop(adapter, ()):
@@ -232,7 +168,7 @@ class AdapterLifecycle(ResidencyListener):
             )
         )  # fmt: skip
 
-    def _event(self, event: AdapterLoaded | AdapterLoadFailed | AdapterEvicted | ProbeMismatch) -> None:
+    def _event(self, event: AdapterLoaded | AdapterLoadFailed | AdapterEvicted) -> None:
         self._host.publisher.record_event(event)
 
 

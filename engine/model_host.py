@@ -12,9 +12,9 @@ from engine.adapters.loader import ReadDone
 from engine.control import Victim
 from engine.errors import LoradeckError, NotReady
 from engine.lifecycle import AdapterLifecycle
-from engine.observer import Observer
+from engine.observer import Observer, step_record
+from engine.prover import Prover
 from engine.requests import Requests
-from engine.snapshot import StepRecord, StepRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,6 +90,7 @@ class ModelHost:
         self.catalog = parts.catalog
         self.max_sequence_tokens = parts.max_sequence_tokens
         self.lifecycle = AdapterLifecycle(self)
+        self.prover = Prover(self)
         self.observer = Observer(self)
         self.requests = Requests(self)
         self.control: Control
@@ -110,12 +111,18 @@ class ModelHost:
 
     def report(self, done: ReadDone | CopyDone) -> None:
         """A loader thread has finished a job. Any thread."""
-        self._loop.post(lambda: self.residency.on_read(done) if isinstance(done, ReadDone) else self.residency.on_copied(done))
+        self._loop.post(lambda: self._settle_load(done))
+
+    def _settle_load(self, done: ReadDone | CopyDone) -> None:
+        if isinstance(done, ReadDone):
+            self.residency.loads.on_read(done)
+        else:
+            self.residency.loads.on_copied(done)
 
     def tick(self, now_s: float) -> None:
         """Before a plan: loads that wait for pages, first probes, pins that end."""
-        self.residency.tick(now_s)
-        self.lifecycle.run_probes()
+        self.residency.loads.tick(now_s)
+        self.prover.run_pending()
 
     def run(self, plan: StepPlan) -> None:
         """Compute a plan and pass its tokens on."""
@@ -125,7 +132,7 @@ class ModelHost:
         result = self.runner.run(plan)
         num_tokens = self.requests.settle(plan, result)
         duration_s = self.clock.now_s() - started_s
-        self.residency.note_step(duration_s)
+        self.residency.loads.note_step(duration_s)
         self._recent_steps.append(duration_s)
         self.publisher.record_step(step_record(plan, started_s, duration_s), output_tokens=num_tokens)
         self.requests.outbox.post()
@@ -135,7 +142,7 @@ class ModelHost:
     def idle(self, now_s: float) -> None:
         """Nothing to compute: answer what ended, re-check one adapter, keep the snapshot fresh."""
         self.requests.outbox.post()
-        if not self.lifecycle.recheck_one() and now_s - self._published_s >= HEARTBEAT_S:
+        if not self.prover.recheck_one() and now_s - self._published_s >= HEARTBEAT_S:
             self.is_dirty = True
             if __debug__:
                 self.check()
@@ -168,7 +175,7 @@ class ModelHost:
 
     def close(self) -> None:
         """Let go of loader threads and files; after the thread has ended."""
-        self.residency.loader.stop()
+        self.residency.loads.loader.stop()
         self.catalog.close()
 
     def abandon_streams(self, error: LoradeckError) -> None:
@@ -206,7 +213,7 @@ class ModelHost:
 
     @property
     def num_waiting(self) -> int:
-        """Sequences that wait. Any thread: a count, perhaps a step old."""
+        """Sequences that wait. Any thread."""
         return len(self.scheduler.waiting) + len(self.scheduler.held)
 
     @property
@@ -229,23 +236,3 @@ class ModelHost:
             )
             for victim in chosen
         )
-
-
-def step_record(plan: StepPlan, started_s: float, duration_s: float) -> StepRecord:
-    """A plan that ran, as the playground draws it."""
-    return StepRecord(
-        step=plan.step,
-        started_s=started_s,
-        duration_s=duration_s,
-        rows=tuple(
-            StepRow(
-                request=row.sequence.request.id,
-                index=row.sequence.index,
-                phase=row.phase,
-                tokens=row.num_tokens,
-                adapter=row.sequence.adapter,
-            )
-            for row in plan.rows
-        ),
-        num_adapters=len({row.sequence.adapter for row in plan.rows} - {None}),
-    )

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from engine.adapters.probe import fingerprint_text
 from engine.memory.ledger import DeviceBytes, LedgerFacts, PageCounts, account
-from engine.snapshot import AdapterRow, EngineSnapshot, EngineState, LoadRecord, RequestsSnapshot, RunningRow, WaitingRow
+from engine.snapshot import (
+    AdapterRow,
+    EngineSnapshot,
+    EngineState,
+    LoadRecord,
+    RequestsSnapshot,
+    RunningRow,
+    StepRecord,
+    StepRow,
+    WaitingRow,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,6 +27,7 @@ if TYPE_CHECKING:
     from engine.adapters.entry import AdapterEntry, VersionRecord
     from engine.ids import AdapterId
     from engine.model_host import ModelHost
+    from engine.plan import StepPlan
     from engine.sequence import Sequence
     from engine.snapshot import MemorySnapshot
 
@@ -215,4 +226,24 @@ def requests_snapshot(running: Iterable[Sequence], waiting: Iterable[Sequence], 
             )
             for seq in waiting
         ),
+    )
+
+
+def step_record(plan: StepPlan, started_s: float, duration_s: float) -> StepRecord:
+    """A plan that ran, as the playground draws it."""
+    return StepRecord(
+        step=plan.step,
+        started_s=started_s,
+        duration_s=duration_s,
+        rows=tuple(
+            StepRow(
+                request=row.sequence.request.id,
+                index=row.sequence.index,
+                phase=row.phase,
+                tokens=row.num_tokens,
+                adapter=row.sequence.adapter,
+            )
+            for row in plan.rows
+        ),
+        num_adapters=len({row.sequence.adapter for row in plan.rows} - {None}),
     )

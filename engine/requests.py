@@ -167,7 +167,7 @@ class Requests:
         if entry is not None:
             entry.users -= 1
             self._host.lifecycle.changed(entry)
-            self._host.lifecycle.forget_unused(entry.record.id)
+            self._host.lifecycle.forget_retired(entry)
 
     def _event(self, live: LiveRequest, error: LoradeckError) -> None:
         request = live.stream.request

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from engine.adapters.entry import AdapterEntry, Load
+from engine.adapters.entry import AdapterEntry
 from engine.adapters.eviction import Candidate, decayed
 from engine.adapters.tiers import HostTier
-from engine.errors import AdapterNotFound, LoradeckError
-from engine.memory.pages import adapter_owner
+from engine.errors import AdapterNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from engine.adapters.entry import HostCopy, VersionRecord
-    from engine.adapters.loader import CopyDone, Loader, ReadDone
+    from engine.adapters.entry import Load, VersionRecord
+    from engine.adapters.loads import LoadPipeline
     from engine.adapters.table import AdapterTable
     from engine.adapters.tiers import DiskTier
     from engine.clock import Clock
+    from engine.errors import LoradeckError
     from engine.ids import AdapterId, RequestId, Residency, Tier, WaitReason
     from engine.memory.pages import PagePool
 
@@ -46,12 +46,8 @@ class AdapterResidency:
         self._pool = pool
         self._clock = clock
         self.listener = ResidencyListener()
-        self._allocating: list[AdapterId] = []
-        self._arrived: list[AdapterId] = []
-        self._copying: set[AdapterId] = set()
-        self.loader: Loader
-        self.make_room: Callable[[int], list[AdapterId] | None]
-        """Pages for an adapter: who was evicted, or None when there is no room. Set by the host that owns the reclaimer."""
+        self.loads: LoadPipeline
+        """Set by whoever owns the loader and the reclaimer."""
 
     # What the scheduler asks
 
@@ -75,7 +71,7 @@ class AdapterResidency:
         """Start bringing it to a tier, or go on; answers what a request for it waits for."""
         entry = self.entry(adapter)
         if entry.load is None and not entry.on_device:
-            self._start_load(entry, now_s, to_tier)
+            self.loads.start(entry, now_s, to_tier)
         if entry.load is None:
             return "draining"
         if to_tier == "device":
@@ -162,74 +158,6 @@ class AdapterResidency:
         self.disk.delete(adapter)
         del self.entries[adapter]
 
-    def on_read(self, done: ReadDone) -> None:
-        """An image is in host memory, or could not be read."""
-        entry = self.entries.get(done.adapter)
-        if entry is None or entry.load is None:
-            return
-        load = entry.load
-        load.add_phase("load queue", load.stage_since_s, done.started_s)
-        if done.copy is None:
-            self.fail(entry, done.error or LoradeckError(f"The image of {done.adapter} cannot be read."))
-            return
-        load.add_phase("read", done.started_s, done.read_s, note=f"disk, {done.copy.nbytes / 2**20:.1f} MiB")
-        load.add_phase("verify", done.read_s, done.verified_s, note="digest")
-        self._copying.add(done.adapter)
-        self.host.put(done.adapter, done.copy)
-        self._trim_host()
-        if load.to_tier == "host":
-            self._copying.discard(done.adapter)
-            self.arrive(entry)
-            return
-        self._allocate(entry, done.copy, self._clock.now_s())
-
-    def on_copied(self, done: CopyDone) -> None:
-        """Pages are in the arena: prove the adapter first if it never was, else it is on the device."""
-        entry = self.entries[done.adapter]
-        load = entry.load
-        assert load is not None
-        self._copying.discard(done.adapter)
-        self._trim_host()
-        load.add_phase("copy", load.stage_since_s, done.copied_s, note=f"{len(load.pages)} pages")
-        load.arrived_s = self._clock.now_s()
-        entry.pages, load.pages = load.pages, []
-        entry.on_device = True
-        self.touch(entry)
-        if entry.probe == "unproven":
-            load.stage = "probing"
-            self.listener.needs_probe(entry)
-            return
-        entry.recheck = True
-        self.arrive(entry)
-
-    def arrive(self, entry: AdapterEntry) -> None:
-        """The load is over; requests may lease it."""
-        load, entry.load = entry.load, None
-        assert load is not None
-        self.listener.arrived(entry, load)
-        self.listener.changed(entry)
-
-    def tick(self, now_s: float) -> None:
-        """Try again for loads that wait for pages."""
-        waiting, self._allocating = self._allocating, []
-        for adapter in waiting:
-            entry = self.entries.get(adapter)
-            copy = self.host.get(adapter)
-            if entry is None or entry.load is None:
-                continue
-            if copy is None:
-                entry.load.stage = "reading"
-                self.loader.read(adapter)
-            else:
-                self._allocate(entry, copy, now_s)
-
-    def note_step(self, duration_s: float) -> None:
-        """A step ran; loads that were copying meanwhile remember what it took."""
-        for adapter in self._copying:
-            load = self.entries[adapter].load
-            if load is not None and load.stage == "copying":
-                load.steps.append(duration_s)
-
     def leave_device(self, entry: AdapterEntry, *, because: LeftBecause) -> None:
         """Free its arena pages now; it must have no lease."""
         assert entry.leases == 0
@@ -259,53 +187,15 @@ class AdapterResidency:
         for entry in self.entries.values():
             assert bool(entry.pages) == entry.on_device, entry.record.id
 
-    def _start_load(self, entry: AdapterEntry, now_s: float, to_tier: Tier) -> None:
-        adapter = entry.record.id
-        copy = self.host.get(adapter)
-        load = Load(asked_s=now_s, from_tier="disk" if copy is None else "host", to_tier=to_tier, stage_since_s=now_s)
-        entry.load = load
-        if copy is None:
-            self.loader.read(adapter)
-        else:
-            self._copying.add(adapter)
-            self._allocate(entry, copy, now_s)
-        self.listener.changed(entry)
-
-    def _allocate(self, entry: AdapterEntry, copy: HostCopy, now_s: float) -> None:
-        load = entry.load
-        assert load is not None
-        if load.stage != "allocating":
-            load.stage, load.stage_since_s = "allocating", now_s
-        needed = entry.record.num_pages
-        evicted = self.make_room(needed)
-        if evicted is None:
-            self._allocating.append(entry.record.id)
-            return
-        load.evicted.extend(evicted)
-        load.pages = self._pool.take(needed, owner=adapter_owner(entry.record.id))
-        allocated_s = self._clock.now_s()
-        load.add_phase("allocate", load.stage_since_s, allocated_s, note=f"evicted {len(evicted)}" if evicted else "")
-        load.stage, load.stage_since_s = "copying", allocated_s
-        entry.table = copy.table
-        self.loader.copy(entry.record.id, copy, load.pages)
-
-    def fail(self, entry: AdapterEntry, error: LoradeckError) -> None:
-        """A load ends without the adapter on the device."""
-        load, entry.load = entry.load, None
-        self._copying.discard(entry.record.id)
-        if load is not None and load.pages:
-            self._pool.give_back(load.pages)
-        self.listener.failed(entry, error)
-        self.listener.changed(entry)
-
-    def _trim_host(self) -> None:
+    def trim_host(self) -> None:
+        """Bring the host tier back under its budget."""
         for left in self.host.trim():
             self.listener.left_host(self.entries[left])
 
     def _may_leave_host(self, adapter: AdapterId) -> bool:
         entry = self.entries.get(adapter)
         pinned = entry is not None and entry.pin is not None and entry.pin.tier == "host"
-        return adapter not in self._copying and not pinned
+        return not self.loads.is_using_host(adapter) and not pinned
 
     def _is_pinned_to_device(self, entry: AdapterEntry) -> bool:
         return entry.pin is not None and entry.pin.tier == "device"

@@ -1,0 +1,102 @@
+"""From a name to what serves it, and what a request may ask; every refusal comes before anything is queued. Any thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.errors import AdapterNotFound, InvalidRequest, ModelNotFound
+from engine.ids import AdapterId
+from engine.stream import Target
+
+if TYPE_CHECKING:
+    from engine.ids import TenantId
+    from engine.model_host import ModelHost
+    from engine.request import Request
+
+MAX_CHOICES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCard:
+    """One name that ``model`` may be."""
+
+    id: str
+    parent: str | None
+    root: str
+    created_unix: int
+    adapter: AdapterId | None = None
+    tier: str | None = None
+    pinned: bool = False
+    bytes: int = 0
+
+
+class Router:
+    """Reads the catalog's mappings, which are replaced whole."""
+
+    def __init__(self, host: ModelHost) -> None:
+        self._host = host
+
+    def resolve(self, model: str, tenant: TenantId) -> Target:
+        """What a name means now: the base, an alias or a version id, to the letter. Raises ModelNotFound."""
+        del tenant  # every adapter is everyone's until tenants own theirs
+        aliases = self._host.catalog.aliases
+        if model == self._host.base_name:
+            return Target(name=model)
+        if model in aliases:
+            return Target(name=model, adapter=aliases[model], alias=model)
+        if model in self._host.catalog.versions and model in aliases.values():
+            return Target(name=model, adapter=AdapterId(model))
+        message = f"The model {model[:80]!r} does not exist."
+        raise ModelNotFound(message, param="model", found=model[:80])
+
+    def adapter(self, ref: str) -> AdapterId:
+        """The version that an alias or a version id names. Raises AdapterNotFound."""
+        catalog = self._host.catalog
+        adapter = catalog.aliases.get(ref, AdapterId(ref))
+        if adapter not in catalog.versions:
+            message = f"No adapter {ref[:80]!r} is registered."
+            raise AdapterNotFound(message, param="ref", found=ref[:80])
+        return adapter
+
+    def models(self, tenant: TenantId) -> tuple[ModelCard, ...]:
+        """The base, then every alias."""
+        del tenant  # every adapter is everyone's until tenants own theirs
+        host, catalog = self._host, self._host.catalog
+        rows = {row.id: row for row in host.publisher.snapshot.adapters}
+        base = ModelCard(id=host.base_name, parent=None, root=host.parts.base_root, created_unix=int(host.observer.started_unix))
+        cards = [base]
+        for alias, adapter in catalog.aliases.items():
+            record, row = catalog.versions[adapter], rows.get(adapter)
+            cards.append(
+                ModelCard(
+                    id=alias,
+                    parent=host.base_name,
+                    root=record.source,
+                    created_unix=int(record.registered_unix),
+                    adapter=adapter,
+                    tier=row.tier if row else "disk",
+                    pinned=row.pinned if row else False,
+                    bytes=record.bytes,
+                )
+            )
+        return tuple(cards)
+
+
+def check_request(request: Request, host: ModelHost) -> None:
+    """Refuse what could never run. Raises InvalidRequest naming the field."""
+    num_prompt, vocab = len(request.prompt_ids), host.parts.spec.vocab_size
+    if not request.prompt_ids:
+        message = "The prompt has no tokens."
+        raise InvalidRequest(message, code="empty_prompt", param="prompt")
+    if not all(0 <= token < vocab for token in request.prompt_ids):
+        message = f"A prompt token is outside the vocabulary of {vocab}."
+        raise InvalidRequest(message, param="prompt", expected=f"0 to {vocab - 1}")
+    if num_prompt >= host.max_sequence_tokens:
+        message = f"The prompt has {num_prompt} tokens; the longest that fits is {host.max_sequence_tokens - 1}."
+        raise InvalidRequest(
+            message, code="context_length_exceeded", param="prompt", expected=host.max_sequence_tokens - 1, found=num_prompt
+        )
+    if not 1 <= request.sampling.n <= MAX_CHOICES:
+        message = f"n is {request.sampling.n}; 1 to {MAX_CHOICES} choices can be asked for."
+        raise InvalidRequest(message, param="n", expected=f"1 to {MAX_CHOICES}", found=request.sampling.n)
