@@ -17,6 +17,7 @@ from pydantic_settings import SettingsError
 
 from engine import DEFAULT_TENANT, Engine, LoradeckError, Settings
 from engine.api.app import build_app
+from engine.demo.install import install_samples
 
 GRACE_S = 2
 """How long open connections may take to end after Ctrl-C; the engine ends their streams first."""
@@ -65,7 +66,9 @@ def serve(settings: Settings, port: socket.socket) -> None:
     """Load, then answer until asked to stop."""
     engine = Engine(settings)
     try:
-        engine.start(Progress())
+        progress = Progress()
+        engine.start(progress)
+        install_samples(engine, progress)
         app = build_app(engine)
         if not settings.headless:
             import console  # noqa: PLC0415 - a headless server needs no UI library

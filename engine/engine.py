@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from engine.events import EventPage
     from engine.ids import TenantId, Tier
     from engine.model_host import ModelHost
+    from engine.models.spec import ModelSpec
     from engine.registration import Registration
     from engine.request import Request, RequestRecord
     from engine.settings import Settings
@@ -79,6 +80,11 @@ class Engine:
     def base_name(self) -> str:
         """The name under which the base itself answers."""
         return self._host.base_name
+
+    @property
+    def base_spec(self) -> ModelSpec:
+        """What the base is made of."""
+        return self._host.parts.spec
 
     @property
     def tokenizer(self) -> Tokenizer:
