@@ -108,9 +108,7 @@ def _attend_padded(
         unread |= position < last - window
     rows = gathered.view(2, num_sequences * num_keys, num_kv_heads * size)
     rows.index_fill_(1, unread.view(-1).nonzero().view(-1), 0.0)
-    # A row without keys would be a softmax over nothing: let it see its zeroed values instead, which gives zeros.
-    masked = unread & (last > 0)
-    mask = q.new_zeros(masked.shape).masked_fill_(masked, -torch.inf)[:, None, None]  # [B, 1, 1, keys]
+    mask = q.new_zeros(unread.shape).masked_fill_(unread, -torch.inf)[:, None, None]  # [B, 1, 1, keys]
     keys, values = gathered.view(2, num_sequences, num_keys, num_kv_heads, size).transpose(2, 3)
     heads = (num_q_heads, 1) if num_keys <= GROUPED_FROM_KEYS else (num_kv_heads, num_q_heads // num_kv_heads)
     queries = q.view(num_sequences, *heads, size)

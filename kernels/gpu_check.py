@@ -51,7 +51,7 @@ def main() -> int:
     if not torch.cuda.is_available():
         sys.stdout.write("no CUDA device\n")
         return 2
-    sys.stdout.write(f"{torch.cuda.get_device_name()}\n{'op':28}{'dtype':>10}{'error':>12}{'of':>10}{'µs':>10}{'GB/s':>8}\n")
+    sys.stdout.write(f"{torch.cuda.get_device_name()}\n{'op':30}{'dtype':>10}{'error':>12}{'of':>10}{'µs':>10}{'GB/s':>8}\n")
     with torch.no_grad(), torch.device("cuda"):
         torch.manual_seed(0)
         passed = [report(case, dtype) for dtype in TOLERANCE for case in checks(dtype)]
@@ -68,7 +68,7 @@ def report(case: Check, dtype: torch.dtype) -> bool:
     elapsed_us = time_us(case.op)
     speed = case.moved_bytes / elapsed_us / 1e3
     name, verdict = str(dtype).removeprefix("torch."), "" if passed else "  WRONG"
-    sys.stdout.write(f"{case.name:28}{name:>10}{error:12.2e}{largest:10.3g}{elapsed_us:10.1f}{speed:8.0f}{verdict}\n")
+    sys.stdout.write(f"{case.name:30}{name:>10}{error:12.2e}{largest:10.3g}{elapsed_us:10.1f}{speed:8.0f}{verdict}\n")
     return passed
 
 

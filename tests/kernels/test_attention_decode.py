@@ -48,6 +48,14 @@ def test_many_splits(op: Callable[..., Tensor], window: int | None) -> None:
     assert_near(op(q, *pages, max_length=530, scale=0.5, window=window), expected)
 
 
+def test_many_keys_on_cpu() -> None:
+    """Above 256 keys the query heads of a key head are taken as queries."""
+    paged = pages_of((300, 290, 0), num_heads=2, size=16)
+    q = torch.randn(3, 6, 16)
+    pages = (paged.k_pages, paged.v_pages, paged.page_table, paged.lengths)
+    assert_near(attention_decode(q, *pages, max_length=300, scale=0.5), attention_decode_reference(q, *pages, scale=0.5))
+
+
 @HALF_PRECISION
 def test_half_precision(op: Callable[..., Tensor], dtype: torch.dtype) -> None:
     """Sums in fp32, rounds at the end; pages of another size."""

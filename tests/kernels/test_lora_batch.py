@@ -56,3 +56,19 @@ def test_plan_of_side_by_side_blocks_is_one_product(mix: str) -> None:
     for layer in range(2):
         assert [len(wave) for wave in plan.shrink["qkv"][layer]] == [len(MIXES[mix])] * bool(MIXES[mix])
         assert [len(wave) for wave in plan.expand["qkv"][layer]] == [3 * len(MIXES[mix])] * bool(MIXES[mix])
+
+
+def test_pieces_of_one_matrix_are_in_different_waves() -> None:
+    """Products that add into the same outputs may not run at once: the n-th wave has every matrix of more than n pieces."""
+    adapters = adapters_of((17, 48, 64, 256))
+    tables, runs = adapters.tables, ((0, 1, 0), (1, 1, 1), (2, 1, 2), (3, 1, 3))
+    plan = plan_products(adapters.batch(runs))
+    for layer in range(2):
+        counts = []
+        for slot in range(4):
+            for module in range(3):
+                offsets, rank = tables.b_blocks[slot, layer, module], int(tables.ranks[slot, layer, module])
+                steps = offsets[1 : -(-rank // 16)] - offsets[: max(0, -(-rank // 16) - 1)]
+                counts.append(bool(rank) + int((steps != 16 * tables.out_features[module]).sum()))
+        assert max(counts) > 2
+        assert [len(wave) for wave in plan.expand["qkv"][layer]] == [sum(count > n for count in counts) for n in range(max(counts))]
