@@ -1,0 +1,1 @@
+"""Sample adapters for a fresh start and for scale tests: made up, and marked so."""

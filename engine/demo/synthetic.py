@@ -1,0 +1,131 @@
+"""Synthetic PEFT adapters: random matrices, strong enough that answers change and weak enough that they stay text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from engine.models.spec import MODULES, ModelSpec
+
+WEIGHT_STD = 0.2
+"""Spread of the demo base's own projections, which the changes are measured against."""
+QV = ("q_proj", "v_proj")
+ATTENTION = MODULES[:4]
+MLP = MODULES[4:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What a sample changes. ``strength`` is the size of the change over the size of the weights it is added to (Frobenius norms)."""
+
+    label: str
+    rank: int
+    modules: tuple[str, ...]
+    layers: Literal["all", "first half", "last half", "last six"]
+    strength: float
+
+
+SHOWN = (
+    Recipe(label="r8-qv", rank=8, modules=QV, layers="all", strength=0.2),
+    Recipe(label="r16-all", rank=16, modules=MODULES, layers="all", strength=0.1),
+    Recipe(label="r4-mlp", rank=4, modules=MLP, layers="last half", strength=0.2),
+    Recipe(label="r32-attn", rank=32, modules=ATTENTION, layers="all", strength=0.1),
+    Recipe(label="r8-all", rank=8, modules=MODULES, layers="first half", strength=0.1),
+    Recipe(label="r4-qv", rank=4, modules=QV, layers="all", strength=0.2),
+    Recipe(label="r32-qv", rank=32, modules=QV, layers="all", strength=0.2),
+    Recipe(label="r16-mlp", rank=16, modules=MLP, layers="all", strength=0.1),
+)
+"""The first eight: ranks 4, 8, 16 and 32 over different modules and layers."""
+
+MANY = (
+    Recipe(label="r4-v", rank=4, modules=("v_proj",), layers="last six", strength=0.3),
+    Recipe(label="r8-q", rank=8, modules=("q_proj",), layers="last six", strength=0.3),
+)
+"""The rest, for scale tests: small on disk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One written adapter."""
+
+    alias: str
+    """Tenant-like, such as ``sample/r8-qv-01``; also its path below the output folder."""
+    folder: Path
+
+
+def write_samples(out: Path, spec: ModelSpec, *, count: int, seed: int = 0) -> Iterator[Sample]:
+    """Write ``count`` adapters for a base below ``out``, one after the other; the same bytes for the same seed."""
+    for index in range(count):
+        recipe = SHOWN[index] if index < len(SHOWN) else MANY[index % len(MANY)]
+        alias = f"sample/{recipe.label}-{index + 1:02d}"
+        folder = out / alias
+        folder.mkdir(parents=True, exist_ok=True)
+        generator = torch.Generator().manual_seed(seed * 1_000_003 + index)
+        save_file(_tensors(recipe, spec, generator), folder / "adapter_model.safetensors", metadata={"format": "pt"})
+        _write_json(folder / "adapter_config.json", _config(recipe, spec))
+        _write_json(folder / "training.json", {"synthetic": True, "made_by": "python -m engine.demo", "seed": seed, "index": index})
+        (folder / "README.md").write_text(_card(recipe, alias, spec), encoding="utf-8")
+        yield Sample(alias=alias, folder=folder)
+
+
+def _layers(recipe: Recipe, num_layers: int) -> range:
+    half = num_layers // 2
+    return {
+        "all": range(num_layers),
+        "first half": range(max(half, 1)),
+        "last half": range(half, num_layers),
+        "last six": range(max(num_layers - 6, 0), num_layers),
+    }[recipe.layers]
+
+
+def _tensors(recipe: Recipe, spec: ModelSpec, generator: torch.Generator) -> dict[str, Tensor]:
+    """A with unit rows and B sized so that B A has the recipe's strength; the config's scale is one. bfloat16, as trainers save."""
+    tensors: dict[str, Tensor] = {}
+    for layer in _layers(recipe, spec.num_layers):
+        for module in recipe.modules:
+            inputs, outputs = spec.module_dims[module]
+            name = f"base_model.model.model.layers.{layer}.{'self_attn' if module in ATTENTION else 'mlp'}.{module}"
+            a = torch.randn(recipe.rank, inputs, generator=generator) / inputs**0.5
+            b_std = recipe.strength * WEIGHT_STD * (inputs / recipe.rank) ** 0.5
+            b = torch.randn(outputs, recipe.rank, generator=generator) * b_std
+            tensors |= {f"{name}.lora_A.weight": a.bfloat16(), f"{name}.lora_B.weight": b.bfloat16()}
+    return tensors
+
+
+def _config(recipe: Recipe, spec: ModelSpec) -> dict[str, object]:
+    """What PEFT would save."""
+    return {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": spec.name,
+        "r": recipe.rank,
+        "lora_alpha": recipe.rank,
+        "lora_dropout": 0.0,
+        "target_modules": list(recipe.modules),
+        "layers_to_transform": None if recipe.layers == "all" else list(_layers(recipe, spec.num_layers)),
+        "use_rslora": False,
+        "use_dora": False,
+        "bias": "none",
+        "fan_in_fan_out": False,
+        "modules_to_save": None,
+        "inference_mode": True,
+    }
+
+
+def _card(recipe: Recipe, alias: str, spec: ModelSpec) -> str:
+    """What a person finds in the folder."""
+    return (
+        f"# {alias}\n\nSynthetic: random matrices, not trained on anything. It shows that another adapter answers differently, no more.\n\n"
+        f"LoRA for {spec.name}, rank {recipe.rank}, on {', '.join(recipe.modules)}, layers: {recipe.layers}.\n"
+    )
+
+
+def _write_json(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
