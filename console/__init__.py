@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from fastapi import Request
 from nicegui import app as console_app
 from nicegui import ui
 
@@ -38,8 +39,8 @@ def build(engine: Engine, app: FastAPI) -> None:
         overview_page(feed, engine)
 
     @ui.page("/adapters", title="Adapters · Loradeck")
-    def adapters(view: str = "all", q: str = "", facets: str = "", sort: str = "-rpm", page: int = 1, size: int = 25, open: str = "") -> None:  # noqa: A002, PLR0913 - the names in the address
-        adapters_page(feed, engine, {"view": view, "q": q, "facets": facets, "sort": sort, "page": page, "size": size, "open": open})
+    def adapters(request: Request) -> None:
+        adapters_page(feed, engine, request.query_params)
 
     @ui.page("/playground", title="Playground · Loradeck")
     def playground() -> None:

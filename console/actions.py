@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from nicegui import run
 
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
     from console.feed import Feed
     from console.widgets.toast import Toasts
-    from engine import AdapterRow, ControlOutcome, Engine, Registration, Request, Tier, TokenStream
-
-Verb = Literal["warm", "pin", "unpin", "evict"]
+    from engine import AdapterRow, ControlOutcome, Engine, Registration, Request, Tier, TokenStream, Verb
 
 ANSWER_WITHIN_S: Final = 30.0
 DONE_WORDS: Final = {"warm": "Warmed", "pin": "Pinned", "unpin": "Unpinned", "evict": "Evicted"}
@@ -119,7 +117,9 @@ class Actions:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), ANSWER_WITHIN_S)
         except TimeoutError:
-            message = f"The engine did not answer within {ANSWER_WITHIN_S:.0f} s; it may still do it. Look at Recent changes before trying again."
+            message = (
+                f"The engine did not answer within {ANSWER_WITHIN_S:.0f} s; it may still do it. Look at Recent changes before trying again."
+            )
             raise NotReady(message, code="engine_timeout") from None
 
     def _tell(self, first: Command, outcomes: list[ControlOutcome], asked: int, way_back: list[Command]) -> None:
@@ -159,14 +159,15 @@ def inverse(command: Command, before: AdapterRow | None) -> list[Command]:
     """The commands that bring back the state ``before`` ``command``."""
     if before is None:
         return []
-    back = {"ref": command.ref, "tenant": command.tenant}
-    pinned_before = Command(verb="pin", tier=before.pin_tier, until_unix=before.pin_until, reason=before.pin_reason or "undo", **back)
+    here = Command(verb=command.verb, ref=command.ref, tenant=command.tenant)
+    unpin = replace(here, verb="unpin")
+    pin = replace(here, verb="pin", tier=before.pin_tier, until_unix=before.pin_until, reason=before.pin_reason or "undo")
     match command.verb:
         case "pin":
-            return [pinned_before if before.pinned else Command(verb="unpin", **back)]
+            return [pin if before.pinned else unpin]
         case "unpin":
-            return [pinned_before] if before.pinned else []
+            return [pin] if before.pinned else []
         case "warm":
-            return [Command(verb="evict", **back)] if before.tier not in {"device", "loading"} else []
-        case _:
-            return [Command(verb="warm", tier="device", **back)] if before.tier == "device" else []
+            return [] if before.tier in {"device", "loading"} else [replace(here, verb="evict")]
+        case "evict":
+            return [replace(here, verb="warm", tier="device")] if before.tier == "device" else []

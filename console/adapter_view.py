@@ -41,7 +41,9 @@ class AdapterView:
 
     def change(self, **fields: Any) -> None:  # noqa: ANN401 - the query's own fields
         """Ask the same with some fields changed; a new question starts on its first page."""
-        self.ask(replace(self.query, **({"page": 1} if "page" not in fields and "open" not in fields else {}), **fields))
+        if not fields.keys() & {"page", "open"}:
+            fields["page"] = 1
+        self.ask(replace(self.query, **fields))
 
     def tick(self, ids: list[str], *, on: bool) -> None:
         """Tick or untick rows."""

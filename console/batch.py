@@ -164,7 +164,11 @@ def agreement(together: Batch, alone: Batch) -> tuple[int, int, list[int]]:
     """(lanes that agree, lanes compared, numbers of those that differ) between a batch and the same lanes alone."""
     differ, compared = [], 0
     for number, (one, other) in enumerate(zip(together.lanes, alone.lanes, strict=False), 1):
-        if one.state == other.state == "finished" and "cancelled" not in {one.finish, other.finish} and (one.model, one.prompt) == (other.model, other.prompt):
+        if (
+            one.state == other.state == "finished"
+            and "cancelled" not in {one.finish, other.finish}
+            and (one.model, one.prompt) == (other.model, other.prompt)
+        ):
             compared += 1
             if one.token_ids != other.token_ids:
                 differ.append(number)

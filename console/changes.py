@@ -75,16 +75,18 @@ def _words(event: Event) -> tuple[str, str, str, str] | None:
 def _trouble(event: Event) -> tuple[str, str, str, str] | None:
     match event:
         case AdapterRejected(alias=alias, message=message):
-            return "warn", "warn", f"Refused {alias}: {message}", ""
+            words = "warn", f"Refused {alias}: {message}"
         case AdapterLoadFailed(alias=alias, message=message):
-            return "warn", "warn", f"{alias} did not load: {message}", ""
+            words = "warn", f"{alias} did not load: {message}"
         case ProbeMismatch(alias=alias):
-            return "crit", "crit", f"Quarantined {alias}: the probe does not match", ""
+            words = "crit", f"Quarantined {alias}: the probe does not match"
         case RequestFailed(code=code, message=message):
-            return "warn", "warn", f"A request failed: {message} ({code})", ""
+            words = "warn", f"A request failed: {message} ({code})"
         case RequestPreempted(tenant=tenant, pages=pages):
             return "undo", "", f"A request of {tenant} gave back {fmt.plural(pages, 'page')}", ""
         case EngineStateChanged(before=before, after=after, because=because):
-            return ("ok" if after == "serving" else "warn"), ("ok" if after == "serving" else "warn"), f"{before} → {after}{': ' + because if because else ''}", ""
+            words = "ok" if after == "serving" else "warn", f"{before} → {after}{': ' + because if because else ''}"
         case _:
             return None
+    level, sentence = words
+    return level, level, sentence, ""

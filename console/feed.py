@@ -20,13 +20,21 @@ EVENTS_KEPT: Final = 200
 TENANTS_KEPT: Final = 50
 SPARK_REDRAW_TICKS: Final = 5
 
+
+def kv_share(snapshot: EngineSnapshot) -> float | None:
+    """KV in use as a share of the arena; None before there is an arena."""
+    memory = snapshot.memory
+    arena_bytes = memory.arena_pages * memory.page_bytes
+    return memory.kv_used_bytes / arena_bytes if arena_bytes else None
+
+
 SERIES: Final[dict[str, Callable[[EngineSnapshot], float | None]]] = {
     "requests": lambda s: s.rates.requests_per_s,
     "output": lambda s: s.rates.output_tokens_per_s,
     "ttft": lambda s: s.rates.ttft_p95_s,
     "itl": lambda s: s.rates.itl_p95_s,
     "waiting": lambda s: len(s.requests.waiting),
-    "kv": lambda s: kv_share(s),
+    "kv": kv_share,
     "hits": lambda s: s.rates.hit_rate,
     "errors": lambda s: s.rates.errors,
     "queue": lambda s: s.rates.queue_mean_s,
@@ -115,13 +123,6 @@ class Feed:
 def tenant_series(tenant: str) -> str:
     """The name of a tenant's ring."""
     return f"tenant:{tenant}"
-
-
-def kv_share(snapshot: EngineSnapshot) -> float | None:
-    """KV in use as a share of the arena; None before there is an arena."""
-    memory = snapshot.memory
-    arena_bytes = memory.arena_pages * memory.page_bytes
-    return memory.kv_used_bytes / arena_bytes if arena_bytes else None
 
 
 def stages(rates: RatesSnapshot) -> tuple[tuple[str, float | None], ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Final
 
@@ -27,17 +26,6 @@ def signed(value: int) -> str:
     return f"+{value:,}" if value > 0 else count(value)
 
 
-def significant(value: float) -> str:
-    """Three significant figures, thousands commas, no exponent."""
-    if not math.isfinite(value):
-        return DASH
-    if value == 0:
-        return "0"
-    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
-    text = f"{value:,.{min(decimals, 3)}f}"
-    return text.replace("-", MINUS)
-
-
 def rate(value: float | None) -> str:
     """Something per unit of time: one decimal under 100, whole above."""
     if value is None:
@@ -53,7 +41,8 @@ def latency(seconds: float | None) -> tuple[str, str]:
         return DASH, ""
     ms = seconds * 1000
     if ms >= 999.5:  # noqa: PLR2004 - rounds to 1,000 ms
-        return significant(seconds), "s"
+        decimals = 2 if seconds < 9.995 else 1 if seconds < 99.95 else 0  # noqa: PLR2004 - three figures
+        return f"{seconds:,.{decimals}f}", "s"
     if ms >= 9.95 or ms == 0:  # noqa: PLR2004 - whole milliseconds from 10 on
         return str(round(ms)), "ms"
     return (f"{ms:.1f}".removesuffix(".0") if ms >= 0.05 else "<0.1"), "ms"  # noqa: PLR2004 - below a twentieth of a millisecond
@@ -105,14 +94,14 @@ def decimal_size(num_bytes: int | None) -> str:
     """Disk sizes, in the decimal units disks are sold in."""
     if num_bytes is None:
         return DASH
-    if num_bytes >= 10**9:  # noqa: PLR2004 - a gigabyte
+    if num_bytes >= 10**9:
         return f"{num_bytes / 1e9:,.2f} GB"
     return f"{num_bytes / 1e6:,.0f} MB"
 
 
 def parameters(number: int) -> str:
     """How many weights: "8.03 B", "135 M"."""
-    return f"{number / 1e9:.2f} B" if number >= 10**9 else f"{number / 1e6:.0f} M"  # noqa: PLR2004 - a billion
+    return f"{number / 1e9:.2f} B" if number >= 10**9 else f"{number / 1e6:.0f} M"
 
 
 def duration(seconds: float | None) -> str:
@@ -166,7 +155,7 @@ def pin_end(until_unix: float | None, now_unix: float) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """ "1 adapter", "3 adapters"."""
+    """As in "1 adapter" or "3 adapters"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 

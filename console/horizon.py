@@ -33,4 +33,6 @@ def next_monday(now_unix: float) -> float:
     monday = time.mktime((now.tm_year, now.tm_mon, now.tm_mday + days, WORK_BEGINS_H, 0, 0, 0, 0, -1))
     if monday > now_unix:
         return monday
-    return time.mktime((now.tm_year, now.tm_mon, now.tm_mday + days + 7, WORK_BEGINS_H, 0, 0, 0, 0, -1)) if days == 0 else monday + 7 * DAY_S
+    return (
+        time.mktime((now.tm_year, now.tm_mon, now.tm_mday + days + 7, WORK_BEGINS_H, 0, 0, 0, 0, -1)) if days == 0 else monday + 7 * DAY_S
+    )

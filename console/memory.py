@@ -93,4 +93,3 @@ def memory_view(memory: MemorySnapshot, device: DeviceSnapshot) -> MemoryView:
 def on_demand_bytes(memory: MemorySnapshot) -> int:
     """What is given up when asked for: idle adapters and cached prefixes."""
     return memory.adapters_cached_bytes + memory.kv_prefix_bytes
-

@@ -78,14 +78,14 @@ class AdapterQuery:
     def from_address(cls, address: Mapping[str, Any]) -> AdapterQuery:
         """Read an address; what it gets wrong falls back to the default."""
         sort = str(address.get("sort", "-rpm"))
-        size = int(address.get("size", SIZES[0]))
+        size = _whole(address.get("size"), SIZES[0])
         return cls(
             view=str(address.get("view")) if address.get("view") in VIEWS else "all",
             q=str(address.get("q", ""))[:200],
             facets=frozenset(str(address.get("facets", "")).split(",")) & FACETS.keys(),
             sort=sort.lstrip("-") if sort.lstrip("-") in SORTS else "rpm",
             descending=sort.startswith("-"),
-            page=max(1, int(address.get("page", 1))),
+            page=max(1, _whole(address.get("page"), 1)),
             size=size if size in SIZES else SIZES[0],
             open=str(address.get("open", ""))[:200],
         )
@@ -107,6 +107,10 @@ class AdapterQuery:
     def sorted_by(self, key: str) -> AdapterQuery:
         """The same in another order; the same key again turns it round."""
         return replace(self, sort=key, descending=not self.descending if key == self.sort else key != "alias", page=1)
+
+
+def _whole(value: object, default: int) -> int:
+    return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 7 else default  # noqa: PLR2004 - pages and sizes are short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from console.feed import Feed
 
 STATIC: Final = Path(__file__).resolve().parent.parent / "static"
-PAGES: Final = (("Overview", "/", "overview", "o"), ("Adapters", "/adapters", "adapters", "a"), ("Playground", "/playground", "playground", "p"))
+PAGES: Final = (
+    ("Overview", "/", "overview", "o"),
+    ("Adapters", "/adapters", "adapters", "a"),
+    ("Playground", "/playground", "playground", "p"),
+)
 
 
 class Shell:

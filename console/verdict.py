@@ -72,7 +72,9 @@ def _waiting(snapshot: EngineSnapshot, slow: list[WaitingRow]) -> Verdict:
     verb = "waits" if len(waiting) == 1 else "wait"
     share = "" if number == len(waiting) else f", {number} of them"
     sentence = f"{fmt.plural(len(waiting), 'request')} {verb}{share} for {CAUSES[reason]}."
-    return Verdict(level="warn", sentence=sentence, reason=f"The longest has waited {fmt.latency_text(longest.waited_s)} for {longest.model}.")
+    return Verdict(
+        level="warn", sentence=sentence, reason=f"The longest has waited {fmt.latency_text(longest.waited_s)} for {longest.model}."
+    )
 
 
 def _calm(snapshot: EngineSnapshot) -> str:

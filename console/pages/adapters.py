@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from console import theme
 from console.actions import Actions
@@ -13,11 +13,13 @@ from console.widgets.adapter_table import adapter_table, filter_bar, view_bar
 from console.widgets.elements import box
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from console.feed import Feed
     from engine import Engine
 
 
-def adapters_page(feed: Feed, engine: Engine, address: dict[str, Any]) -> None:
+def adapters_page(feed: Feed, engine: Engine, address: Mapping[str, str]) -> None:
     """The list, and the drawer of the one that is open."""
     with theme.frame("Adapters", feed) as shell:
         shell.page.classes("flush")

@@ -72,7 +72,13 @@ def tiles(live: Live) -> None:
     tile(live, "ITL p95", "itl", _itl, "Gap between two tokens, 95th percentile of the last minute")
     tile(live, "Waiting", "waiting", _waiting, "Requests that wait now, and how many of them for an adapter")
     tile(live, "KV in use", "kv", _kv, "Keys and values of running requests, as a share of the arena")
-    tile(live, "Adapter hits", "hits", _hits, "Adapter requests of the last minute that found their adapter on the device, and cold starts per minute")
+    tile(
+        live,
+        "Adapter hits",
+        "hits",
+        _hits,
+        "Adapter requests of the last minute that found their adapter on the device, and cold starts per minute",
+    )
     tile(live, "Errors", "errors", _errors, "Requests of the last minute that ended with an error")
 
 

@@ -57,7 +57,15 @@ class Bench:
         self._toolbar()
         with box("card lanes-card", "section").props('aria-label="Lanes"'):
             with box("lane lane-head"):
-                for cls, word in (("number", ""), ("model", "Adapter, tier at arrival"), ("prompt", "Prompt"), ("output", "Output"), ("ttft", "TTFT"), ("tokens", "Tokens"), ("speed", "Tok/s")):
+                for cls, word in (
+                    ("number", ""),
+                    ("model", "Adapter, tier at arrival"),
+                    ("prompt", "Prompt"),
+                    ("output", "Output"),
+                    ("ttft", "TTFT"),
+                    ("tokens", "Tokens"),
+                    ("speed", "Tok/s"),
+                ):
                     text(word, f"lane-{cls}")
             self._list: Element = box("lane-list").props("role=list")
         self._result = BatchResult(self._measure_alone)

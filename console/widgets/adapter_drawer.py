@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from console import format as fmt
 from console.query import is_drifting
 from console.widgets.command_dialog import command_dialog
-from console.widgets.elements import box, button, drawing, icon, icon_svg, say, text
+from console.widgets.elements import box, button, drawing, icon, icon_svg, text
 from console.widgets.pin_box import PinBox
 from console.widgets.waterfall import waited, waterfall
 
@@ -45,12 +45,29 @@ def adapter_drawer(view: AdapterView, actions: Actions) -> None:
 
 def _key(row: AdapterRow | None) -> tuple[object, ...]:
     """What makes the drawer another one."""
-    return () if row is None else (row.id, row.alias, row.tier, row.pinned, row.pin_until, row.lifecycle, row.probe, row.loads, row.last_load)
+    return (
+        ()
+        if row is None
+        else (
+            row.id,
+            row.alias,
+            row.tier,
+            row.pinned,
+            row.pin_until,
+            row.lifecycle,
+            row.probe,
+            row.loads,
+            row.last_load,
+            row.ttft_p95_s,
+            row.hits,
+            row.cold_starts,
+        )
+    )
 
 
 def _contents(row: AdapterRow, view: AdapterView, actions: Actions) -> None:
     _head(row, view)
-    _facts(row, view)
+    _facts(row)
     _last_load(row, view)
     _proof(row)
     _placement(row, actions)
@@ -83,7 +100,7 @@ def module_words(row: AdapterRow) -> str:
     return "all linear" if len(row.modules) == ALL_MODULES else ", ".join(row.modules) or "no modules"
 
 
-def _facts(row: AdapterRow, view: AdapterView) -> None:
+def _facts(row: AdapterRow) -> None:
     with box("facts"):
         with box("fact"):
             text("Tier", "label")
@@ -92,22 +109,14 @@ def _facts(row: AdapterRow, view: AdapterView) -> None:
                 text(row.tier, "name")
         desired = f"{row.pin_tier or fmt.DASH}{', not there' if is_drifting(row) else ''}"
         _fact("Desired", desired)
-        p95 = _fact("TTFT p95", "")
-        loads = _fact("Hits, cold", "")
-
-    def update() -> None:
-        now = view.feed.adapter(row.id)
-        if now is not None and not p95.is_deleted:
-            say(p95, fmt.latency_text(now.ttft_p95_s))
-            say(loads, f"{now.hits:,}, {now.cold_starts:,}")
-
-    update()
+        _fact("TTFT p95", fmt.latency_text(row.ttft_p95_s))
+        _fact("Hits, cold", f"{row.hits:,}, {row.cold_starts:,}")
 
 
-def _fact(label: str, value: str) -> text:  # type: ignore[valid-type]
+def _fact(label: str, value: str) -> None:
     with box("fact"):
         text(label, "label")
-        return text(value, "name")
+        text(value, "name")
 
 
 def _last_load(row: AdapterRow, view: AdapterView) -> None:

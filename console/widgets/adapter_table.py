@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from console import format as fmt
@@ -13,9 +14,9 @@ from console.widgets.grid import Cell, Column, Grid, glyph, number, words
 from console.widgets.register_dialog import register_dialog
 
 if TYPE_CHECKING:
-    from console.actions import Actions, Verb
+    from console.actions import Actions
     from console.adapter_view import AdapterView
-    from engine import AdapterRow
+    from engine import AdapterRow, Verb
 
 COLUMNS: Final = (
     Column(key="alias", label="Alias", width="minmax(120px,1fr)", sort=True),
@@ -26,11 +27,27 @@ COLUMNS: Final = (
     Column(key="pin", label="Pin until", width="98px"),
     Column(key="leases", label="Leases", width="50px", cls="num", sort=True, title="Running requests that hold it"),
     Column(key="rpm", label="Req/min", width="66px", cls="num", sort=True),
-    Column(key="ttft", label="TTFT p95", width="78px", cls="num", sort=True, title="Time to the first token, 95th percentile of its recent requests"),
+    Column(
+        key="ttft",
+        label="TTFT p95",
+        width="78px",
+        cls="num",
+        sort=True,
+        title="Time to the first token, 95th percentile of its recent requests",
+    ),
     Column(key="cold", label="Cold %", width="52px", cls="num", sort=True, title="Share of its requests that had to wait for it"),
 )
+BULK: Final[tuple[tuple[Verb, str], ...]] = (("pin", "Pin…"), ("warm", "Warm…"), ("evict", "Evict…"))
 FILTER_HINT: Final = "Part of a name or version, or: tenant:acme tier:host pinned:true leased:true rank:>16 idle:>7d"
-FACET_GLYPHS: Final = {"device": "device", "host": "host", "disk": "disk", "remote": "remote", "loading": "loading", "pinned": "pinned", "drift": "warn"}
+FACET_GLYPHS: Final = {
+    "device": "device",
+    "host": "host",
+    "disk": "disk",
+    "remote": "remote",
+    "loading": "loading",
+    "pinned": "pinned",
+    "drift": "warn",
+}
 
 
 def view_bar(view: AdapterView, actions: Actions) -> None:
@@ -101,8 +118,14 @@ def adapter_table(view: AdapterView, actions: Actions) -> None:
         now = time.time()
         grid.show([_row(row, now) for row in view.found.rows])
         opened = view.opened
-        empty = "No adapter fits this view and filter." if view.found.registered else "No adapters yet. Register a PEFT folder, and it is served from the next request on."
-        grid.mark(sort=view.query.sort, desc=view.query.descending, selected=list(view.ticked), open=opened.id if opened else "", empty=empty)
+        empty = (
+            "No adapter fits this view and filter."
+            if view.found.registered
+            else "No adapters yet. Register a PEFT folder, and it is served from the next request on."
+        )
+        grid.assume(
+            sort=view.query.sort, desc=view.query.descending, selected=list(view.ticked), open=opened.id if opened else "", empty=empty
+        )
 
     view.on_change(update)
 
@@ -150,8 +173,8 @@ def _bulk_bar(view: AdapterView, actions: Actions) -> None:
         count = text("", "name")
         amount = text("", "muted")
         box("gap")
-        for verb, label in (("pin", "Pin…"), ("warm", "Warm…"), ("evict", "Evict…")):
-            button(label, lambda verb=verb: _command(view, actions, verb), glyph=verb, small=True)
+        for verb, label in BULK:
+            button(label, partial(_command, view, actions, verb), glyph=verb, small=True)
         button("", lambda: view.tick(list(view.ticked), on=False), kind="quiet", glyph="close", small=True, hint="Untick all")
 
     def update() -> None:

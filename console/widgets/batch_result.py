@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from console.batch import Batch
+    from console.widgets.elements import Text
 
 LEGEND = (("prefill", "prefill"), ("decode", "decode"), ("hatch", "adapter load"), ("line", "finished"))
 
@@ -108,7 +109,7 @@ def _ratio(together: Batch | None, alone: Batch | None) -> str:
     return f"{together.tokens_per_s / alone.tokens_per_s:.1f}×"
 
 
-def _sum(label: str) -> tuple[text, text, text]:  # type: ignore[valid-type]
+def _sum(label: str) -> tuple[Text, Text, Text]:
     with box("sum-entry"):
         word = text(label, "label")
         with box("amount"):

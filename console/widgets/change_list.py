@@ -30,8 +30,9 @@ def change_card(live: Live, actions: Actions) -> None:
         grid = Grid(COLUMNS, label="Recent changes", head=False, empty="Nothing has changed since the start.")
 
     async def take_back(payload: str) -> None:
-        verb, ref = payload.split(" ", 1)
-        await actions.at_once(verb, [ref])
+        verb, _, ref = payload.partition(" ")
+        if verb in {"unpin", "warm"}:
+            await actions.at_once("unpin" if verb == "unpin" else "warm", [ref])
 
     grid.when("act", take_back)
     shown_event = -1

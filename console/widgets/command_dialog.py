@@ -17,8 +17,8 @@ from engine import LoradeckError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from console.actions import Actions, Verb
-    from engine import AdapterRow, ControlOutcome, Tier
+    from console.actions import Actions
+    from engine import AdapterRow, ControlOutcome, Tier, Verb
 
 SHOWN: Final = 8
 VERB_WORDS: Final = {"pin": "Pin", "warm": "Warm", "evict": "Evict", "unpin": "Unpin"}
@@ -106,7 +106,9 @@ class CommandForm:
     def _commands(self) -> list[Command]:
         until = end_of(self._horizon, time.time()) if self._verb == "pin" else None
         reason = (self._reason.value or "").strip() if self._verb == "pin" else ""
-        return [Command(verb=self._verb, ref=row.id, tenant=row.tenant, tier=self._tier, until_unix=until, reason=reason) for row in self._rows]
+        return [
+            Command(verb=self._verb, ref=row.id, tenant=row.tenant, tier=self._tier, until_unix=until, reason=reason) for row in self._rows
+        ]
 
     def _look(self) -> None:
         background_tasks.create(self._ask(), context=self._preview)
@@ -152,11 +154,19 @@ def _many(verb: str, outcomes: Sequence[ControlOutcome]) -> None:
     victims = {victim.id: victim for outcome in outcomes for victim in outcome.victims}
     with box("checks"):
         if verb == "evict":
-            waits = f"{fmt.plural(leases, 'running request')} finish first; then the weights leave." if leases else "No running request holds them. They leave now."
+            waits = (
+                f"{fmt.plural(leases, 'running request')} finish first; then the weights leave."
+                if leases
+                else "No running request holds them. They leave now."
+            )
             _effect("warn" if leases else "check", "warn" if leases else "ok", waits)
             _effect("arrow", "muted", "The next request for each of them is a cold start.")
         elif victims:
-            _effect("evict", "muted", f"{fmt.plural(len(victims), 'idle adapter')} would leave: " + ", ".join(v.alias for v in list(victims.values())[:4]))
+            _effect(
+                "evict",
+                "muted",
+                f"{fmt.plural(len(victims), 'idle adapter')} would leave: " + ", ".join(v.alias for v in list(victims.values())[:4]),
+            )
         else:
             _effect("check", "ok", "Nothing has to leave for it.")
 

@@ -57,7 +57,7 @@ def icon(name: str, classes: str = "") -> Html:
     return drawing(icon_svg(name, classes), "ico", "span")
 
 
-def button(  # noqa: PLR0913 - a button's looks are independent of each other
+def button(
     label: str,
     on_click: Callable[[], Awaitable[None] | None] | None = None,
     *,

@@ -32,7 +32,9 @@ class Column:
 class Grid(Element, component=STATIC / "grid.js"):
     """Rows are dicts: ``id``, ``cells``, and optionally ``name`` (for the check box), ``cls`` and ``still`` (not clickable)."""
 
-    def __init__(self, columns: Sequence[Column], *, label: str, empty: str = "", head: bool = True, selectable: bool = False, keys: bool = False) -> None:
+    def __init__(
+        self, columns: Sequence[Column], *, label: str, empty: str = "", head: bool = True, selectable: bool = False, keys: bool = False
+    ) -> None:
         super().__init__()
         self._rows: list[dict[str, Any]] = []
         with self._props.suspend_updates():
@@ -56,7 +58,7 @@ class Grid(Element, component=STATIC / "grid.js"):
         changed = {str(i): new for i, (old, new) in enumerate(zip(before, rows, strict=True)) if old != new}
         self.run_method("patch", changed)
 
-    def mark(self, **state: Any) -> None:  # noqa: ANN401 - component properties are JSON values
+    def assume(self, **state: Any) -> None:  # noqa: ANN401 - component properties are JSON values
         """Set ``sort``, ``desc``, ``selected``, ``open`` or ``empty``."""
         for key, value in state.items():
             if self._props.get(key) != value:

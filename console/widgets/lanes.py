@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from nicegui import ui
+
 from console import format as fmt
 from console.widgets.elements import box, button, drawing, icon_svg, say, text
 from console.widgets.picker import pick_model
-from nicegui import ui
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,9 @@ class Lane:
                 self._facts = drawing("", "ico", "span")
                 self._tier = text("", "muted")
                 self._digest = text("", "code")
-            self._prompt = ui.textarea(value=prompt).classes("field lane-prompt").props('borderless dense autogrow rows=1 aria-label="Prompt"')
+            self._prompt = (
+                ui.textarea(value=prompt).classes("field lane-prompt").props('borderless dense autogrow rows=1 aria-label="Prompt"')
+            )
             with box("lane-output"):
                 self._output = text("", "tail", "div")
             with box("lane-ttft"):
@@ -67,7 +70,10 @@ class Lane:
     def show(self, run: LaneRun | None) -> None:
         """Show what came so far; None is before the first run."""
         self.place(run)
-        self.element.classes(add="is-streaming" if run and run.state == "streaming" else "", remove="" if run and run.state == "streaming" else "is-streaming")
+        self.element.classes(
+            add="is-streaming" if run and run.state == "streaming" else "",
+            remove="" if run and run.state == "streaming" else "is-streaming",
+        )
         if run is None:
             for element in (self._output, self._finish, self._ttft_unit):
                 say(element, "")

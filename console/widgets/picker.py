@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from nicegui import ui
@@ -37,7 +38,7 @@ def pick_model(feed: Feed, base: str, on_choose: Callable[[str], None]) -> None:
             if words.lower() in base.lower():
                 _pick(base, "base", "base", lambda: choose(base))
             for row in rows[:SHOWN]:
-                _pick(row.alias, row.tier, row.tier, lambda alias=row.alias: choose(alias))
+                _pick(row.alias, row.tier, row.tier, partial(choose, row.alias))
             if len(rows) > SHOWN:
                 text(f"{len(rows) - SHOWN:,} more; type to narrow", "faint")
 

@@ -34,7 +34,9 @@ class RegisterForm:
                 text("Register an adapter", "dialog-title", "h2")
                 button("", dialog.close, kind="quiet", glyph="close", small=True, hint="Close (Esc)").props("data-esc")
             with box("form"):
-                self._source = self._field("Folder", "/data/adapters/support", "A PEFT folder on this machine: adapter_config.json and safetensors")
+                self._source = self._field(
+                    "Folder", "/data/adapters/support", "A PEFT folder on this machine: adapter_config.json and safetensors"
+                )
                 self._alias = self._field("Alias", "acme/support", "What callers put into model")
                 self._tenant = self._field("Tenant", "", "Whose it is", value=DEFAULT_TENANT)
             self._report = box("preview")
@@ -93,7 +95,13 @@ def validation_report(report: ValidationReport) -> None:
             _line("check", "ok", "Base proven by its digest")
         else:
             _line("unknown", "unknown", "Base declared, not proven")
-        _line(*(("check", "ok", "Changes the base’s answers") if report.probe == "ok" else ("unknown", "unknown", "Probed when it is registered")))
+        _line(
+            *(
+                ("check", "ok", "Changes the base’s answers")
+                if report.probe == "ok"
+                else ("unknown", "unknown", "Probed when it is registered")
+            )
+        )
         for warning in report.warnings:
             _line("warn", "warn", warning)
 

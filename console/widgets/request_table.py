@@ -53,6 +53,6 @@ def _running(row: RunningRow) -> dict[str, Any]:
     return _line(row.id, row.model, row.tenant, "running", [words(progress)], row.running_s)
 
 
-def _line(key: str, model: str, tenant: str, state: str, reason: list[list[Any]], age_s: float) -> dict[str, Any]:  # noqa: PLR0913, PLR0917 - the columns, in order
+def _line(key: str, model: str, tenant: str, state: str, reason: list[list[Any]], age_s: float) -> dict[str, Any]:  # noqa: PLR0917 - the columns, in order
     cells = [[words(model, "name")], [words(tenant, "muted")], [words(state)], reason, number(*fmt.latency(age_s)), [words(key, "code")]]
     return {"id": key, "cells": cells, "still": True}

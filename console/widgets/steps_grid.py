@@ -77,12 +77,19 @@ def _adapters(steps: Sequence[StepRecord], top: int) -> str:
 
 def _times(steps: Sequence[StepRecord], top: int) -> str:
     longest = max((record.duration_s for record in steps), default=0.0) or 1.0
-    bars = "".join(f"M{place * COLUMN_PX + 2.5} {top + TIMES_PX}v-{max(1.0, record.duration_s / longest * TIMES_PX):.1f}" for place, record in enumerate(steps))
+    bars = "".join(
+        f"M{place * COLUMN_PX + 2.5} {top + TIMES_PX}v-{max(1.0, record.duration_s / longest * TIMES_PX):.1f}"
+        for place, record in enumerate(steps)
+    )
     return f'<path class="gridline" d="M0 {top + 0.5}H{COLUMNS * COLUMN_PX}"/><path class="times-bars" d="{bars}"/>'
 
 
 def _ticks(steps: Sequence[StepRecord], baseline: int) -> str:
-    return "".join(f'<text class="tick-text" x="{place * COLUMN_PX}" y="{baseline}">{record.step:,}</text>' for place, record in enumerate(steps) if place % TICK_EVERY == 0 and place + 8 < COLUMNS)
+    return "".join(
+        f'<text class="tick-text" x="{place * COLUMN_PX}" y="{baseline}">{record.step:,}</text>'
+        for place, record in enumerate(steps)
+        if place % TICK_EVERY == 0 and place + 8 < COLUMNS
+    )
 
 
 def longest_ms(steps: Sequence[StepRecord]) -> float | None:

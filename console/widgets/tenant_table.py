@@ -80,4 +80,8 @@ def _why(row: TenantRow) -> list[Cell]:
     if not row.wait_shares:
         return [words(fmt.DASH, "faint")]
     reason, share = row.wait_shares[0]
-    return [bar([(f"w-{code}", part) for code, part in row.wait_shares], 48), words(reason, "code"), words(f"{fmt.percent(share, 0)} %", "faint")]
+    return [
+        bar([(f"w-{code}", part) for code, part in row.wait_shares], 48),
+        words(reason, "code"),
+        words(f"{fmt.percent(share, 0)} %", "faint"),
+    ]

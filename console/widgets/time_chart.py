@@ -76,12 +76,9 @@ def _legend_entry(name: str, label: str) -> tuple[Text, Text]:
 
 def ceiling(value_ms: float) -> float:
     """The least round number of milliseconds above ``value_ms`` that four ticks divide into whole ones."""
-    if value_ms <= TICKS:
-        return float(TICKS)
-    power = 10.0 ** math.floor(math.log10(value_ms))
-    return next(factor * power for factor in (1, 2, 4, 6, 8, 10) if factor * power >= value_ms and (factor * power) % TICKS == 0) if power >= TICKS else next(
-        float(top) for top in (8, 12, 20, 40, 60, 80, 100) if top >= value_ms
-    )
+    power = 10.0 ** max(0, math.floor(math.log10(max(value_ms, 1.0))))
+    tops = (factor * scale for scale in (power, 10 * power) for factor in (1, 2, 4, 6, 8))
+    return next((top for top in tops if top >= value_ms and top % TICKS == 0), 10 * power * TICKS)
 
 
 def stacked_svg(layers: Sequence[Sequence[float | None]], top: float) -> str:
@@ -116,4 +113,5 @@ def line_svg(points: Sequence[float | None]) -> str:
     high = max((value for value in points if value is not None), default=0.0) or 1.0
     lines = ["M" + "L".join(f"{i} {STRIP_HEIGHT - 2 - value / high * (STRIP_HEIGHT - 6):.1f}" for i, value in run) for run in runs(points)]
     ground = f'<path class="gridline" d="M0 {STRIP_HEIGHT - 0.5}H{NUM_BUCKETS - 1}"/>'
-    return f'<svg viewBox="0 0 {NUM_BUCKETS - 1} {STRIP_HEIGHT}" preserveAspectRatio="none" aria-hidden="true">{ground}<path class="l-decode" d="{"".join(lines)}"/></svg>'
+    line = f'<path class="l-decode" d="{"".join(lines)}"/>'
+    return f'<svg viewBox="0 0 {NUM_BUCKETS - 1} {STRIP_HEIGHT}" preserveAspectRatio="none" aria-hidden="true">{ground}{line}</svg>'

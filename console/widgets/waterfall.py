@@ -34,7 +34,7 @@ def _line(phase: LoadPhase, total_s: float) -> None:
             bar.style(f"left:{start:.2%};width:{share:.2%}")
             if phase.note:
                 note = text(phase.note, "phase-note")
-                before = start > LABEL_SIDE_SHARE or start + share > 1 - LABEL_SIDE_SHARE / 2 and start > 0.25  # noqa: PLR2004 - room for a word
+                before = start > LABEL_SIDE_SHARE or (start + share > 1 - LABEL_SIDE_SHARE / 2 and start > 0.25)  # noqa: PLR2004 - room for a word
                 note.style(f"right:calc({1 - start:.2%} + 5px)" if before else f"left:calc({min(start + share, 1):.2%} + 5px)")
         with box("phase-ms"):
             text(number, "value")

@@ -1,4 +1,4 @@
-"""Serves the console over the scripted engine: ``python -m tests.console.serve PORT DATA [trouble] [still] [cpu] [many]``."""
+"""Serves the console over the scripted engine: ``python -m tests.console.serve PORT DATA [trouble] [still] [cpu] [many] [empty] [brief]``."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ def main(port: int, data: Path, flags: set[str]) -> None:
         engine.subtract_bytes = 3 * 2**20
         return "ok"
 
+    @app.get("/poke/whole")
+    def whole() -> str:
+        engine.subtract_bytes = 0
+        return "ok"
+
     @app.get("/poke/calls")
     def calls() -> list[tuple[str, str]]:
         return engine.calls
@@ -33,6 +38,8 @@ def main(port: int, data: Path, flags: set[str]) -> None:
 
         return len(Client.instances)
 
+    if "brief" in flags:
+        console.RECONNECT_S = 5.0
     console.build(engine, app)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
 
