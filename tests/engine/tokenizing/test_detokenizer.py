@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.tokenizing.detokenizer import Detokenizer, StopMatcher
@@ -55,6 +55,7 @@ def test_special_tokens_are_silent(tokenizer: Tokenizer) -> None:
     assert "".join(parts) + rest == "한"
 
 
+@settings(deadline=None)
 @given(ids=st.lists(st.one_of(st.integers(0, 319), st.sampled_from(list(KOREAN.encode() + FAMILY.encode()))), max_size=60))
 def test_pushes_join_to_decode(tokenizer: Tokenizer, ids: list[int]) -> None:
     """For any ids at all, the pushes and the flush join to ``decode``, and only the end may bring a U+FFFD that was not certain before."""
@@ -64,6 +65,7 @@ def test_pushes_join_to_decode(tokenizer: Tokenizer, ids: list[int]) -> None:
         assert tokenizer.decode(ids).startswith("".join(parts[:index]))
 
 
+@settings(deadline=None)
 @given(text=st.text(alphabet=st.characters(codec="utf-8"), max_size=40))
 def test_only_invalid_bytes_are_replaced(tokenizer: Tokenizer, text: str) -> None:
     """Any text survives encoding, streaming and joining, whatever tokens it is made of."""
@@ -106,6 +108,7 @@ def test_stop_strings(stops: list[str], text: str, expected: tuple[str, bool]) -
 letters = st.text(alphabet="ab", max_size=12)
 
 
+@settings(deadline=None)
 @given(stops=st.lists(st.text(alphabet="ab", min_size=1, max_size=4), max_size=3), chunks=st.lists(letters, max_size=8))
 def test_cuts_of_the_text_do_not_matter(stops: list[str], chunks: list[str]) -> None:
     """Any cutting gives what the naive reading of the whole text gives: the prefix before the stop whose end comes first."""
@@ -115,6 +118,7 @@ def test_cuts_of_the_text_do_not_matter(stops: list[str], chunks: list[str]) -> 
     assert shown(stops, chunks) == expected
 
 
+@settings(deadline=None)
 @given(stops=st.lists(st.text(alphabet="ab", min_size=1, max_size=5), min_size=1, max_size=3), text=letters)
 def test_holds_back_no_more_than_it_must(stops: list[str], text: str) -> None:
     """What is held is the longest end of the text that some stop begins with, and nothing longer."""
