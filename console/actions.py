@@ -93,8 +93,14 @@ class Actions:
         """Send a request on the same road as HTTP. Raises LoradeckError at once where it is refused."""
         return self._engine.submit(request)
 
-    def prompt_ids(self, prompt: str) -> tuple[int, ...]:
-        """A user turn in the base's chat template, as tokens."""
+    async def prompt_ids(self, prompt: str) -> tuple[int, ...]:
+        """A user turn in the base's chat template, as tokens; made off the loop. Raises LoradeckError when the template objects."""
+        ids: tuple[int, ...] | None = await run.io_bound(self._render, prompt)
+        if ids is None:
+            raise NotReady("The console is stopping; nothing was sent.")
+        return ids
+
+    def _render(self, prompt: str) -> tuple[int, ...]:
         rendered = self._engine.chat_template.render([{"role": "user", "content": prompt}])
         return tuple(self._engine.tokenizer.encode(rendered, add_special_tokens=False))
 

@@ -27,6 +27,7 @@ class LaneRun:
     model: str
     prompt: str
     request: RequestId
+    prompt_ids: tuple[int, ...] = ()
     tier_at_arrival: Residency | None = None
     """None for the base."""
     state: LaneState = "waiting"
@@ -73,14 +74,14 @@ class Batch:
 
     async def together(self, asked: Sequence[tuple[str, str]]) -> None:
         """Submit every (model, prompt) before any is read, then read all."""
-        self._prepare(asked)
+        await self._prepare(asked)
         ready = [(lane, self._submit(lane)) for lane in self.lanes]
         await asyncio.gather(*(self._read(lane, stream) for lane, stream in ready if stream is not None))
         self._end()
 
     async def one_at_a_time(self, asked: Sequence[tuple[str, str]]) -> None:
         """The same requests, each alone."""
-        self._prepare(asked)
+        await self._prepare(asked)
         for lane in self.lanes:
             if self._stopped:
                 break
@@ -120,18 +121,26 @@ class Batch:
         if len(fresh) > 1:
             self._seen_step = fresh[-1].step - 1
 
-    def _prepare(self, asked: Sequence[tuple[str, str]]) -> None:
+    async def _prepare(self, asked: Sequence[tuple[str, str]]) -> None:
         for model, prompt in asked:
             row = self._feed.adapter(model)
             request = RequestId(f"play-{secrets.token_hex(6)}")
             self.lanes.append(LaneRun(model=model, prompt=prompt, request=request, tier_at_arrival=row.tier if row else None))
+        await asyncio.gather(*(self._render(lane) for lane in self.lanes))
         self._began_s = time.perf_counter()
 
+    async def _render(self, lane: LaneRun) -> None:
+        try:
+            lane.prompt_ids = await self._actions.prompt_ids(lane.prompt)
+        except LoradeckError as error:
+            lane.state, lane.error = "failed", error.message
+
     def _submit(self, lane: LaneRun) -> TokenStream | None:
+        if lane.state == "failed":
+            return None
         lane.sent_s = time.perf_counter()
         try:
-            request = Request(id=lane.request, model=lane.model, prompt_ids=self._actions.prompt_ids(lane.prompt), sampling=self.sampling)
-            stream = self._actions.submit(request)
+            stream = self._actions.submit(Request(id=lane.request, model=lane.model, prompt_ids=lane.prompt_ids, sampling=self.sampling))
         except LoradeckError as error:
             lane.state, lane.error = "failed", error.message
             return None

@@ -1,4 +1,4 @@
-"""Serves the console over the scripted engine: ``python -m tests.console.serve PORT DATA [trouble] [still] [cpu] [many] [empty] [brief]``."""
+"""Serves the console over the scripted engine: ``python -m tests.console.serve PORT DATA [trouble still cpu many empty brief]``."""
 
 from __future__ import annotations
 

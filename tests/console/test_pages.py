@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 PHONE = {"width": 390, "height": 844}
+UNNAMED = """() => [...document.querySelectorAll('button, input, textarea, a')].filter(
+  (el) => el.offsetParent && !(el.ariaLabel || el.textContent.trim() || el.labels?.length)).length"""
+WIDTHS = r"""() => Object.fromEntries([...document.querySelectorAll('.membar .part')].map(
+  (el) => [el.className.match(/p-(\w+)/)[1], el.getBoundingClientRect().width]))"""
 CLIPPED = """() => [...document.querySelectorAll('.shell *')].filter((el) => {
   const box = el.getBoundingClientRect();
   return box.width && (box.right > innerWidth + 1) && !el.closest('.strip, .chips, .views, .scroll, .steps-scroll, svg');
@@ -30,9 +34,7 @@ def test_every_page_renders_in_its_width(visit: Visit, path: str, size: tuple[in
     page = visit(path, width=size[0], height=size[1], scheme=scheme)
     assert page.locator("h1").count() == 1
     assert page.evaluate(CLIPPED) == []
-    unnamed = page.evaluate(
-        "[...document.querySelectorAll('button, input, textarea, a')].filter((el) => el.offsetParent && !(el.ariaLabel || el.textContent.trim() || el.labels?.length)).length"
-    )
+    unnamed = page.evaluate(UNNAMED)
     assert unnamed == 0
     page.keyboard.press("Tab")
     assert "Skip" in page.evaluate("document.activeElement.textContent")
@@ -66,9 +68,7 @@ def test_the_first_screen_needs_no_scroll(visit: Visit) -> None:
 def test_the_memory_parts_are_drawn_to_scale(visit: Visit) -> None:
     """Widths in the bar are shares of the bytes, and the mark says that they add up."""
     page = visit("/")
-    widths = page.evaluate(
-        "Object.fromEntries([...document.querySelectorAll('.membar .part')].map((el) => [el.className.match(/p-(\\w+)/)[1], el.getBoundingClientRect().width]))"
-    )
+    widths = page.evaluate(WIDTHS)
     assert widths["base"] / widths["kv_reserved"] == pytest.approx(14.96 / 8, rel=0.05)
     assert "adds up" in page.locator(".entry.total").inner_text()
 

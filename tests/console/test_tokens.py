@@ -11,10 +11,8 @@ import pytest
 
 CSS = (Path(__file__).resolve().parents[2] / "static" / "tokens.css").read_text(encoding="utf-8")
 BLOCKS = {"light": r"body\.body--light \{(.*?)\}", "dark": r"body\.body--dark \{(.*?)\}"}
-THEMES = {
-    name: dict(re.findall(r"--([\w-]+): (#[0-9A-Fa-f]{6});", re.search(pattern, CSS, re.DOTALL).group(1)))
-    for name, pattern in BLOCKS.items()
-}  # type: ignore[union-attr]
+BODIES = {name: "".join(re.findall(pattern, CSS, re.DOTALL)) for name, pattern in BLOCKS.items()}
+THEMES = {name: dict(re.findall(r"--([\w-]+): (#[0-9A-Fa-f]{6});", body)) for name, body in BODIES.items()}
 
 TEXT = ("text", "muted", "faint", "accent", "ok", "warn", "crit")
 GRAPHICS = ("ctl", "base", "adapter", "kv", "work", "other")
