@@ -38,7 +38,9 @@ screenshots: $(READY)-test browser fonts ## start Loradeck, send it traffic, rew
 	@$(PYTHON) -m tests.capture_screenshots
 
 gpu: $(READY)-test ## checks and figures that need a CUDA device
-	@TRITON_INTERPRET=0 $(PYTHON) -m pytest -m gpu $(ARGS)
+	@mkdir -p bench-out
+	@TRITON_INTERPRET=0 $(PYTHON) -m kernels.gpu_check | tee bench-out/gpu-kernels.txt
+	@TRITON_INTERPRET=0 $(PYTHON) -m engine.bench.gpu_check --out bench-out/gpu-engine.txt
 
 clean: ## remove .venv and caches; models and adapters stay
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis bench-out build *.egg-info

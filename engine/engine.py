@@ -51,9 +51,10 @@ class Health:
 class Engine:
     """One base, its adapters and the thread that serves them."""
 
-    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+    def __init__(self, settings: Settings, *, clock: Clock | None = None, stuck_after_s: float = STUCK_AFTER_S) -> None:
         self.settings = settings
         self.clock: Clock = clock or MonotonicClock()
+        self._stuck_after_s = stuck_after_s
         self._loop: EngineLoop | None = None
 
     def start(self, progress: Callable[[str, float | None], None] = lambda _text, _share: None) -> None:
@@ -65,7 +66,7 @@ class Engine:
         self._host.control = self._control
         self._router = Router(self._host)
         self._registrar = Registrar(self._host, self.settings)
-        self._watchdog = Watchdog(self._host, self._loop, stuck_after_s=STUCK_AFTER_S)
+        self._watchdog = Watchdog(self._host, self._loop, stuck_after_s=self._stuck_after_s)
         self._loop.start()
         self._watchdog.start()
 
@@ -100,6 +101,12 @@ class Engine:
     def publisher(self) -> Publisher:
         """Meters and rings; read only."""
         return self._host.publisher
+
+    @property
+    def graph_capture_s(self) -> dict[tuple[int, bool], float]:
+        """Seconds that each CUDA graph took to capture, by (rows, with adapters); empty on CPU."""
+        graphs = self._host.runner.graphs
+        return {} if graphs is None else graphs.capture_s
 
     def submit(self, request: Request) -> TokenStream:
         """Queue a request and return its stream; call on an asyncio loop.
@@ -206,7 +213,7 @@ class Engine:
         snapshot = self.snapshot()
         if not loop.is_alive:
             return Health(ok=False, state="down", reason="the engine thread has ended", last_progress_age_s=age_s)
-        if age_s > STUCK_AFTER_S:
+        if age_s > self._stuck_after_s:
             return Health(ok=False, state="down", reason=f"no step has ended for {age_s:.0f} s", last_progress_age_s=age_s)
         return Health(ok=True, state=snapshot.state, reason=snapshot.state_reason, last_progress_age_s=age_s)
 
