@@ -63,10 +63,7 @@ def check(rig: Rig) -> tuple[list[str], bool]:
             f"mixed equals solo: {same} of {ROWS} rows",
             f"mixed {ROWS * NEW_TOKENS / again.seconds:.0f} tok/s, base {ROWS * NEW_TOKENS / base.seconds:.0f} tok/s",
             f"decode step, median: mixed {decode_ms(engine.steps(mark)):.2f} ms, base {decode_ms(engine.steps(base_mark)):.2f} ms",
-            *(
-                f"graph of {size} rows{' with adapters' if lora else ''}: captured in {taken_s:.2f} s"
-                for (size, lora), taken_s in captures(engine)
-            ),
+            *captures(engine),
         ]
     finally:
         engine.stop()
