@@ -159,6 +159,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def precision(dtype: str) -> str:
+    """The short name of a number format: "fp32", "bf16"."""
+    return {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}.get(dtype, dtype)
+
+
 def digest(version: str) -> str:
     """The first eight digits of a version, enough to tell two apart on a page."""
     return version[:8]

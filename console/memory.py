@@ -74,7 +74,7 @@ PARTS: Final[tuple[tuple[str, str, Group, str], ...]] = (
 def memory_view(memory: MemorySnapshot, device: DeviceSnapshot) -> MemoryView:
     """The parts of a snapshot, each with its one fact."""
     facts = {
-        "base": f"{fmt.parameters(device.num_parameters)}, {device.dtype}" if device.num_parameters else "weights",
+        "base": f"{fmt.parameters(device.num_parameters)}, {fmt.precision(device.dtype)}" if device.num_parameters else "weights",
         "workspace": "activations",
         "adapters_pinned": fmt.plural(memory.adapters_pinned, "adapter"),
         "adapters_leased": f"{memory.adapters_leased:,} running",

@@ -97,7 +97,11 @@ def _head(row: AdapterRow, view: AdapterView) -> None:
 
 def module_words(row: AdapterRow) -> str:
     """Which matrices it changes, in few words."""
-    return "all linear" if len(row.modules) == ALL_MODULES else ", ".join(row.modules) or "no modules"
+    return (
+        "all linear"
+        if len(row.modules) == ALL_MODULES
+        else ", ".join(module.removesuffix("_proj") for module in row.modules) or "no modules"
+    )
 
 
 def _facts(row: AdapterRow) -> None:

@@ -71,7 +71,7 @@ class PinBox:
                     icon("check", "ok")
                     text(words, "faint")
                     text(left, "name")
-        eta = f"Ready in about {fmt.latency_text(outcome.eta_s)}. " if outcome.eta_s is not None else ""
+        eta = f"Ready in about {fmt.latency_text(outcome.eta_s)}. " if outcome.eta_s else ""
         self._ready.text = f"{eta}No request is stopped."
 
     def _choose(self, horizon: str) -> None:

@@ -89,7 +89,11 @@ class RegisterForm:
 def validation_report(report: ValidationReport) -> None:
     """What was found, as lines with marks."""
     with box("checks"):
-        _line("check", "ok", f"{fmt.plural(report.matched, 'matrix pair')} match the base, in {', '.join(report.modules)}")
+        _line(
+            "check",
+            "ok",
+            f"{fmt.plural(report.matched, 'matrix pair')} match the base, in {', '.join(module.removesuffix('_proj') for module in report.modules)}",
+        )
         _line("check", "ok", f"Rank {report.rank}, {fmt.size(report.bytes)}, {fmt.plural(report.pages, 'page')}")
         if report.base_proof == "recorded":
             _line("check", "ok", "Base proven by its digest")

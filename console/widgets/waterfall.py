@@ -10,8 +10,10 @@ from console.widgets.elements import box, text
 if TYPE_CHECKING:
     from engine import LoadPhase, LoadRecord
 
-LABEL_SIDE_SHARE = 0.5
-"""A bar that starts after this share of the whole has its note before it, else behind it."""
+LABEL_SIDE_SHARE = 0.65
+"""A bar that ends after this share of the whole has its note before it where there is room, else behind it."""
+FULL_SHARE = 0.7
+"""A longer bar carries its note inside, on a plate."""
 LEAST_SHARE = 0.008
 
 
@@ -34,8 +36,12 @@ def _line(phase: LoadPhase, total_s: float) -> None:
             bar.style(f"left:{start:.2%};width:{share:.2%}")
             if phase.note:
                 note = text(phase.note, "phase-note")
-                before = start > LABEL_SIDE_SHARE or (start + share > 1 - LABEL_SIDE_SHARE / 2 and start > 0.25)  # noqa: PLR2004 - room for a word
-                note.style(f"right:calc({1 - start:.2%} + 5px)" if before else f"left:calc({min(start + share, 1):.2%} + 5px)")
+                if share > FULL_SHARE:
+                    note.classes("plate").style(f"left:calc({start:.2%} + 6px)")
+                elif start + share > LABEL_SIDE_SHARE:
+                    note.style(f"right:calc({1 - start:.2%} + 5px)" if start > 1 - FULL_SHARE else f"left:calc({start + share:.2%} + 5px)")
+                else:
+                    note.style(f"left:calc({start + share:.2%} + 5px)")
         with box("phase-ms"):
             text(number, "value")
             text(unit, "u")
