@@ -115,7 +115,7 @@ def test_windows_by_layer() -> None:
 
 def test_folder_without_a_config(tmp_path: Path) -> None:
     """A folder that is no model says so; a broken file likewise."""
-    with pytest.raises(BaseRefused, match="has no config.json"):
+    with pytest.raises(BaseRefused, match=r"has no config\.json"):
         read_spec(tmp_path)
     folder = write_base(tmp_path / "base")
     assert read_spec(folder).name == "base"

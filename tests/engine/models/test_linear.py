@@ -19,13 +19,13 @@ def operands() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("rows", [0, 1, 16, 17])
-@pytest.mark.parametrize("with_bias", [True, False])
-def test_packed_equals_plain(operands: tuple[torch.Tensor, ...], rows: int, with_bias: bool) -> None:
+@pytest.mark.parametrize("given", ["bias", "no bias"])
+def test_packed_equals_plain(operands: tuple[torch.Tensor, ...], rows: int, given: str) -> None:
     """The packed product is the plain one at every number of rows, with a bias and without."""
     weight, bias, x = operands
-    packed = make_linear(weight, bias if with_bias else None)
+    packed = make_linear(weight, bias if given == "bias" else None)
     assert isinstance(packed, PackedLinear)
-    expected = x[:rows] @ weight.T + (bias if with_bias else 0)
+    expected = x[:rows] @ weight.T + (bias if given == "bias" else 0)
     torch.testing.assert_close(packed(x[:rows]), expected, atol=1e-5, rtol=1e-5)
 
 

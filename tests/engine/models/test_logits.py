@@ -31,7 +31,7 @@ SHAPES = {
     "llama3": TinyShape(config={"rope_scaling": LLAMA3}),
     "yarn": TinyShape(config={"rope_scaling": YARN}),
     "yarn, all its fields": TinyShape(
-        config={"rope_scaling": YARN | {"attention_factor": 0.8, "beta_fast": 16, "beta_slow": 2, "truncate": False}}
+        config={"rope_scaling": YARN | {"attention_factor": 0.8, "beta_fast": 4, "beta_slow": 0.5, "truncate": False}}
     ),
     "transformers 5 spelling": TinyShape(config={"rope_parameters": LLAMA3 | {"rope_theta": 500.0}, "rope_theta": 3.0}),
 }
