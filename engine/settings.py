@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -86,8 +87,11 @@ class Settings(BaseSettings):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can connect."""
-        return self.host in {"127.0.0.1", "localhost", "::1"} or self.host.startswith("127.")
+        """Whether only this machine can connect; a name other than ``localhost`` is not trusted to."""
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
     @property
     def allowed_sources(self) -> tuple[str, ...]:
