@@ -68,14 +68,15 @@ def test_half_precision(name: str, dtype: torch.dtype) -> None:
 def test_alone_or_in_any_mixture(mix: str) -> None:
     """A row's Triton result is the same bit for bit as when it is alone in the batch."""
     adapters, runs = adapters_of(LARGE), MIXES[mix]
-    call = adapters.batch(runs).call(1, "o")
+    call = adapters.batch(runs).call(1, "gate_up")
     x, before = torch.randn(NUM_ROWS, call.in_features), torch.randn(NUM_ROWS, call.out_columns)
     together = before.clone()
     lora_expand_triton(lora_shrink_triton(x, call), call, together)
     start, _, slot = runs[-1]
-    alone, row = before[start : start + 1].clone(), adapters.batch(((0, 1, slot),)).call(1, "o")
+    alone, row = before[start : start + 1].clone(), adapters.batch(((0, 1, slot),)).call(1, "gate_up")
     lora_expand_triton(lora_shrink_triton(x[start : start + 1], row), row, alone)
     assert torch.equal(alone[0], together[start])
+    assert not torch.equal(alone[0], before[start])
 
 
 def test_steps_reuse_a_batch() -> None:
