@@ -42,6 +42,11 @@
       clock.title = new Date().toISOString().slice(0, 19).replace("T", " ") + " UTC";
     }
     if (store.get(LOCAL) === "away") show("local-banner", false);
+    notice();
+  }
+
+  // The framework marks its own popup when the socket goes and comes back; ours says more and covers nothing.
+  function notice() {
     const lost = document.getElementById("popup")?.ariaHidden === "false";
     if (lost && !lostAt) lostAt = Date.now();
     if (!lost) lostAt = 0;
@@ -68,7 +73,11 @@
 
   function settle() {
     const name = store.get(THEME);
-    if (window.Quasar && document.querySelector(".shell")) { if (name) paint(name); tick(); } else setTimeout(settle, 30);
+    if (window.Quasar && document.querySelector(".shell")) {
+      if (name) paint(name);
+      tick();
+      new MutationObserver(notice).observe(document.getElementById("popup"), { attributes: true });
+    } else setTimeout(settle, 30);
   }
   window.loradeck = { typing };
   document.addEventListener("DOMContentLoaded", settle);

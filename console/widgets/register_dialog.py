@@ -88,11 +88,12 @@ class RegisterForm:
 
 def validation_report(report: ValidationReport) -> None:
     """What was found, as lines with marks."""
+    modules = ", ".join(module.removesuffix("_proj") for module in report.modules)
     with box("checks"):
         _line(
             "check",
             "ok",
-            f"{fmt.plural(report.matched, 'matrix pair')} match the base, in {', '.join(module.removesuffix('_proj') for module in report.modules)}",
+            f"{fmt.plural(report.matched, 'matrix pair')} match the base, in {modules}",
         )
         _line("check", "ok", f"Rank {report.rank}, {fmt.size(report.bytes)}, {fmt.plural(report.pages, 'page')}")
         if report.base_proof == "recorded":

@@ -10,8 +10,8 @@ from console.widgets.elements import box, text
 if TYPE_CHECKING:
     from engine import LoadPhase, LoadRecord
 
-LABEL_SIDE_SHARE = 0.65
-"""A bar that ends after this share of the whole has its note before it where there is room, else behind it."""
+LABEL_SIDE_SHARE = 0.3
+"""A bar that starts after this share of the whole has its note before it, else behind it."""
 FULL_SHARE = 0.7
 """A longer bar carries its note inside, on a plate."""
 LEAST_SHARE = 0.008
@@ -38,8 +38,8 @@ def _line(phase: LoadPhase, total_s: float) -> None:
                 note = text(phase.note, "phase-note")
                 if share > FULL_SHARE:
                     note.classes("plate").style(f"left:calc({start:.2%} + 6px)")
-                elif start + share > LABEL_SIDE_SHARE:
-                    note.style(f"right:calc({1 - start:.2%} + 5px)" if start > 1 - FULL_SHARE else f"left:calc({start + share:.2%} + 5px)")
+                elif start > LABEL_SIDE_SHARE:
+                    note.style(f"right:calc({1 - start:.2%} + 5px)")
                 else:
                     note.style(f"left:calc({start + share:.2%} + 5px)")
         with box("phase-ms"):

@@ -39,7 +39,7 @@ def main(port: int, data: Path, flags: set[str]) -> None:
         return len(Client.instances)
 
     if "brief" in flags:
-        console.RECONNECT_S = 5.0
+        console.RECONNECT_S = 8.0
     console.build(engine, app)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
 

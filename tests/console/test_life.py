@@ -20,7 +20,7 @@ NUM_TABS = 6
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A console that forgets a closed page after five seconds."""
+    """A console that forgets a closed page after eight seconds."""
     with served(tmp_path_factory.mktemp("console"), "brief") as address:
         yield address
 

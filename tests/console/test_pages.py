@@ -190,7 +190,7 @@ def test_a_batch_runs_and_equals_its_lanes_alone(visit: Visit) -> None:
     page = visit("/playground")
     page.get_by_label("max tokens").fill("24")
     page.keyboard.press("Control+Enter")
-    page.get_by_role("button", name="Stop").wait_for()
+    page.get_by_role("button", name="Stop Esc").wait_for()
     page.get_by_role("button", name="Run").wait_for()
     assert all(page.locator(".lane-list .tail").all_inner_texts())
     assert page.locator(".steps-scroll rect.c-decode").count() >= 8
@@ -202,7 +202,8 @@ def test_a_batch_runs_and_equals_its_lanes_alone(visit: Visit) -> None:
 def test_a_batch_stops_with_escape(visit: Visit) -> None:
     """What was cancelled says so."""
     page = visit("/playground")
+    page.get_by_label("max tokens").fill("2000")
     page.keyboard.press("Control+Enter")
-    page.get_by_role("button", name="Stop").wait_for()
+    page.get_by_role("button", name="Stop Esc").wait_for()
     page.keyboard.press("Escape")
     page.get_by_text("cancelled").first.wait_for()
