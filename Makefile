@@ -32,7 +32,7 @@ check: $(READY)-test ## ruff, mypy, and the shape of the code
 	@$(PYTHON) -m pytest -q tests/test_architecture.py
 
 bench: $(READY)-test ## measure; ARGS="flat --json" chooses what
-	@$(PYTHON) -m engine.bench $(or $(ARGS),mixed)
+	@$(PYTHON) -m engine.bench $(or $(ARGS),mixed flat load naive)
 
 screenshots: $(READY)-test browser fonts ## start Loradeck, send it traffic, rewrite screenshots/
 	@$(PYTHON) -m tests.capture_screenshots

@@ -1,0 +1,1 @@
+"""How fast it is, against itself, its peers and the naive ways: ``python -m engine.bench``."""
