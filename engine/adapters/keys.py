@@ -60,6 +60,14 @@ def module_name(layer: int, target: str) -> str:
     return f"model.layers.{layer}.{next(path for path, name in TARGETS.items() if name == target)}"
 
 
+def names_module(entry: str, module: str) -> bool:
+    """Whether an entry of target_modules means the module, by its full path or its end; a fused form means its parts."""
+    path, _, name = entry.removeprefix("base_model.model.").rpartition(".")
+    place, _, projection = module.rpartition(".")
+    same_place = not path or place == path or place.endswith(f".{path}")
+    return same_place and not set(FUSED.get(name, (name,))).isdisjoint(FUSED.get(projection, (projection,)))
+
+
 def read_key(text: str) -> Key | None:
     """None when it is no LoRA matrix of a known projection."""
     match = KEY.fullmatch(text)

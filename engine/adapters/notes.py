@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from engine.adapters.base_shape import BaseShape
 from engine.adapters.config import AdapterConfig
-from engine.adapters.keys import Pair
+from engine.adapters.keys import Pair, names_module
 from engine.adapters.matrices import Matrix
 from engine.adapters.refusal import shown
 
@@ -36,10 +36,10 @@ def _on_names(pairs: Sequence[Pair], config: AdapterConfig) -> Iterator[str]:
     if not listed:
         return
     modules = [pair.module_name for pair in pairs]
-    extra = [module for module in modules if not any(_names(entry, module) for entry in listed)]
+    extra = [module for module in modules if not any(names_module(entry, module) for entry in listed)]
     if extra:
         yield f"target_modules does not name {extra[0]} ({len(extra)} such modules), but their matrices are in the file and are served."
-    absent = [entry for entry in listed if not any(_names(entry, module) for module in modules)]
+    absent = [entry for entry in listed if not any(names_module(entry, module) for module in modules)]
     if absent:
         yield f"target_modules names {shown(', '.join(absent))}, but the file has no matrices of it."
 
@@ -59,9 +59,3 @@ def _on_patterns(pairs: Sequence[Pair], config: AdapterConfig) -> Iterator[str]:
         unused = patterns.unused(modules)
         if unused:
             yield f"{field} names {shown(', '.join(unused))}, which matches no module in the file."
-
-
-def _names(entry: str, module: str) -> bool:
-    """Whether a listed name means the module: its full path or its end."""
-    entry = entry.removeprefix("base_model.model.")
-    return module == entry or module.endswith(f".{entry}")

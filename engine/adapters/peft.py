@@ -15,7 +15,7 @@ from engine.adapters.fields import flag_field
 from engine.adapters.folder import ADDED_TOKENS, CONFIG, TRAINING, WEIGHTS, AdapterFolder
 from engine.adapters.identity import content_digest, version_id
 from engine.adapters.json_text import parse_object
-from engine.adapters.keys import Pair, pair_up, read_key
+from engine.adapters.keys import Pair, names_module, pair_up, read_key
 from engine.adapters.matrices import Matrix, check_pair, read_matrices, refuse_empty
 from engine.adapters.notes import notes_on
 from engine.adapters.refusal import refusal, shown
@@ -111,7 +111,18 @@ def _pairs(stored: Sequence[StoredTensor], config: AdapterConfig, base: BaseShap
     if config.saved_modules:
         message = "modules_to_save asks for whole modules beside the LoRA matrices, which is not served."
         raise refusal("modules_to_save_unsupported", message, param="modules_to_save", expected=None, found=", ".join(config.saved_modules))
-    return pair_up(matched)
+    pairs = pair_up(matched)
+    _check_targets(pairs, config)
+    return pairs
+
+
+def _check_targets(pairs: Sequence[Pair], config: AdapterConfig) -> None:
+    """A list that names none of the tensors' modules is the config of another adapter, whose alpha is not theirs."""
+    listed = config.named_modules
+    if listed and not any(names_module(entry, pair.module_name) for entry in listed for pair in pairs):
+        found = ", ".join(sorted({pair.target for pair in pairs}))
+        message = f"target_modules names none of the modules in the file ({found}): config and weights are of two adapters."
+        raise refusal("no_matching_modules", message, param="target_modules", expected=shown(", ".join(listed)), found=found)
 
 
 def _config_text(place: AdapterFolder) -> bytes:

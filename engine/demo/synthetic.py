@@ -33,20 +33,20 @@ class Recipe:
 
 
 SHOWN = (
-    Recipe(label="r8-qv", rank=8, modules=QV, layers="all", strength=0.2),
-    Recipe(label="r16-all", rank=16, modules=MODULES, layers="all", strength=0.1),
-    Recipe(label="r4-mlp", rank=4, modules=MLP, layers="last half", strength=0.2),
-    Recipe(label="r32-attn", rank=32, modules=ATTENTION, layers="all", strength=0.1),
-    Recipe(label="r8-all", rank=8, modules=MODULES, layers="first half", strength=0.1),
-    Recipe(label="r4-qv", rank=4, modules=QV, layers="all", strength=0.2),
-    Recipe(label="r32-qv", rank=32, modules=QV, layers="all", strength=0.2),
-    Recipe(label="r16-mlp", rank=16, modules=MLP, layers="all", strength=0.1),
+    Recipe(label="r8-qv", rank=8, modules=QV, layers="all", strength=0.07),
+    Recipe(label="r16-all", rank=16, modules=MODULES, layers="all", strength=0.06),
+    Recipe(label="r4-mlp", rank=4, modules=MLP, layers="last half", strength=0.15),
+    Recipe(label="r32-attn", rank=32, modules=ATTENTION, layers="all", strength=0.06),
+    Recipe(label="r8-all", rank=8, modules=MODULES, layers="first half", strength=0.07),
+    Recipe(label="r4-qv", rank=4, modules=QV, layers="all", strength=0.07),
+    Recipe(label="r32-qv", rank=32, modules=QV, layers="all", strength=0.08),
+    Recipe(label="r16-mlp", rank=16, modules=MLP, layers="all", strength=0.07),
 )
 """The first eight: ranks 4, 8, 16 and 32 over different modules and layers."""
 
 MANY = (
     Recipe(label="r4-v", rank=4, modules=("v_proj",), layers="last six", strength=0.3),
-    Recipe(label="r8-q", rank=8, modules=("q_proj",), layers="last six", strength=0.3),
+    Recipe(label="r8-q", rank=8, modules=("q_proj",), layers="last six", strength=0.5),
 )
 """The rest, for scale tests: small on disk."""
 

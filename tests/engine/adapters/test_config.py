@@ -79,6 +79,19 @@ def test_names_and_tensors_that_differ_are_told(tmp_path: Path) -> None:
     assert any("names W_pack" in warning for warning in parsed.warnings)
 
 
+@pytest.mark.parametrize("listed", [["W_pack"], ["Wqkv", "fc1"], ["query_key_value", "dense"], ["qkv_projection"]])
+def test_a_list_that_names_none_of_the_tensors_is_refused(tmp_path: Path, listed: list[str]) -> None:
+    """A21: the config of another family over Llama tensors; its scale is not theirs."""
+    with refused("no_matching_modules", param="target_modules"):
+        parse(all_seven(tmp_path, target_modules=listed))
+
+
+def test_fused_names_over_separate_tensors_are_the_same_modules(tmp_path: Path, plain_digest: str) -> None:
+    """A21: weights split by a converter, under the trainer's config."""
+    parsed = parse(all_seven(tmp_path, target_modules=["self_attn.qkv_proj", "o_proj", "gate_up_proj", "down_proj"]))
+    assert (parsed.digest, parsed.warnings) == (plain_digest, ())
+
+
 @pytest.mark.parametrize("layers", [[1], 1])
 def test_some_layers_only(tiny_base: Path, tmp_path: Path, layers: object) -> None:
     """A23: layers_to_transform leaves layer 0 as base, without a warning."""
