@@ -44,6 +44,7 @@ class Observer:
         self._host = host
         self._rows: dict[AdapterId, AdapterRow] = {}
         self._stale: set[AdapterId] = set()
+        self._adapters: tuple[AdapterRow, ...] = ()
         self._refreshed_s = 0.0
         self.last_loads: dict[AdapterId, LoadRecord] = {}
         self.state: EngineState = "serving"
@@ -57,8 +58,7 @@ class Observer:
 
     def forget(self, adapter: AdapterId) -> None:
         """It is no longer registered."""
-        self._rows.pop(adapter, None)
-        self._stale.discard(adapter)
+        self._stale.add(adapter)
         self.last_loads.pop(adapter, None)
 
     def snapshot(self, step: int, now_s: float) -> EngineSnapshot:
@@ -75,7 +75,7 @@ class Observer:
             state_since_unix=self.state_since_unix,
             state_reason=self.state_reason,
             memory=self.memory(),
-            adapters=tuple(self._rows.values()),
+            adapters=self._adapters,
             requests=requests,
             tenants=host.publisher.tenants(now_s, requests),
             rates=host.publisher.rates(now_s),
@@ -154,6 +154,8 @@ class Observer:
                 self._rows[adapter] = self.row(entries[adapter])
             else:
                 self._rows.pop(adapter, None)
+        if self._stale:
+            self._adapters = tuple(self._rows.values())  # the same object while nothing changed, so that readers need not compare
         self._stale.clear()
 
 
