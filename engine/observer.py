@@ -86,8 +86,8 @@ class Observer:
 
     def memory(self) -> MemorySnapshot:
         """Every byte of the device, by owner."""
-        host, parts = self._host, self._host.parts
-        pool, layout, budget = host.pool, parts.arena.layout, parts.budget
+        host = self._host
+        pool, layout, budget = host.pool, host.parts.arena.layout, host.parts.budget
         held = adapter_pages(host.residency.entries.values())
         return account(
             DeviceBytes(total=budget.total, base=budget.base, workspace=budget.workspace, other=budget.other),
@@ -155,7 +155,7 @@ class Observer:
             else:
                 self._rows.pop(adapter, None)
         if self._stale:
-            self._adapters = tuple(self._rows.values())  # the same object while nothing changed, so that readers need not compare
+            self._adapters = tuple(self._rows.values())  # else the same object, so that readers need not compare
         self._stale.clear()
 
 
