@@ -200,6 +200,8 @@ def connect(host: ModelHost) -> None:
     residency.loads = LoadPipeline(
         residency, pool=parts.pool, loader=loader, clock=parts.clock, make_room=parts.reclaimer.make_adapter_room
     )
+    parts.catalog.drop_nameless()
+    residency.disk.sweep(parts.catalog.versions)
     for alias, adapter in parts.catalog.aliases.items():
         entry = residency.add(parts.catalog.versions[adapter])
         entry.aliases.append(alias)

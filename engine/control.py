@@ -79,7 +79,11 @@ class Control:
             "evict": self._evict,
         }
         try:
-            verbs[call.verb](self._host.residency.entry(call.adapter), call, future)
+            entry = self._host.residency.entry(call.adapter)
+            if entry.quarantined and call.verb in {"warm", "pin"}:
+                message = "It is quarantined, since it does not answer as it did; register it again."
+                raise Conflict(message, code="quarantined", param="ref", expected="probe ok", found=f"probe {entry.probe}")
+            verbs[call.verb](entry, call, future)
         except LoradeckError as refusal:
             future.set_exception(refusal)
         return future
@@ -125,17 +129,11 @@ class Control:
             return
         entry.pin = Pin(tier=tier, until_unix=call.until_unix, reason=call.reason, by=call.by)
         entry.leave_to = None
-        self._host.publisher.record_event(
-            AdapterPinned(
-                at_unix=time.time(),
-                by=call.by,
-                adapter=entry.record.id,
-                alias=self._host.lifecycle.alias_of(entry),
-                tier=tier,
-                until_unix=call.until_unix,
-                reason=call.reason,
-            )
+        alias = self._host.lifecycle.alias_of(entry)
+        event = AdapterPinned(
+            at_unix=time.time(), by=call.by, adapter=call.adapter, alias=alias, tier=tier, until_unix=call.until_unix, reason=call.reason
         )
+        self._host.publisher.record_event(event)
         self._host.lifecycle.changed(entry)
         self._host.lifecycle.bring(entry, tier, lambda _error: None)
         future.set_result(self._outcome(call, entry, f"Pinned to {tier}.", lines=lines, victims=victims, eta_s=eta_s))

@@ -120,6 +120,7 @@ class Engine:
             message = f"{host.num_waiting} requests wait already; try again shortly."
             raise Overloaded(message, code="engine_overloaded")
         stream = TokenStream(request, target, cancel=lambda stream: loop.post(lambda: host.requests.cancel(stream)))
+        host.requests.expect(stream)
         loop.post(lambda: host.requests.add(stream), fault=lambda error: host.requests.fail_unqueued(stream, error))
         return stream
 
@@ -218,8 +219,9 @@ class Engine:
         return Health(ok=True, state=snapshot.state, reason=snapshot.state_reason, last_progress_age_s=age_s)
 
     def _live_loop(self) -> EngineLoop:
-        if self._loop is None or not self._loop.is_alive:
-            message = "The engine is not running."
+        health = self.health()
+        if self._loop is None or not health.ok:
+            message = f"The engine does not serve now: {health.reason}."
             raise NotReady(message)
         return self._loop
 

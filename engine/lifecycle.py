@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import defaultdict
 from concurrent.futures import Future
@@ -32,9 +33,18 @@ class AdapterLifecycle(ResidencyListener):
 
     # Asked by registration and control
 
-    def adopt(self, record: VersionRecord) -> None:
-        """Take a version in, under no alias yet."""
-        self._host.residency.add(record)
+    def adopt(self, record: VersionRecord) -> VersionRecord:
+        """Take a version in, under no alias yet; it stays until ``let_go``. Its record, with the fingerprint it has."""
+        entry = self._host.residency.add(record)
+        entry.claims += 1
+        if entry.quarantined:
+            self._host.residency.absolve(entry)
+        return dataclasses.replace(record, fingerprint=entry.record.fingerprint)
+
+    def let_go(self, adapter: AdapterId) -> None:
+        """A registration has ended; a version that came to no alias goes again."""
+        self._host.residency.entry(adapter).claims -= 1
+        self.forget_unused(adapter)
 
     def point(self, alias: str, record: VersionRecord, *, before: AdapterId | None) -> AdapterRow:
         """An alias now names this version; the one it named before retires with its last alias."""
@@ -60,9 +70,9 @@ class AdapterLifecycle(ResidencyListener):
             self.forget_unused(adapter)
 
     def forget_unused(self, adapter: AdapterId) -> None:
-        """Free all that a version without alias, user and load holds; nothing happens while it has one."""
+        """Free all that a version without alias, user, load and registration holds; nothing happens while it has one."""
         entry = self._host.residency.entries.get(adapter)
-        if entry is None or entry.aliases or entry.users or entry.load is not None or self._waiting.get(adapter):
+        if entry is None or entry.aliases or entry.users or entry.claims or entry.load is not None or self._waiting.get(adapter):
             return
         self._host.prefix.drop_adapter(adapter)
         self._host.residency.remove(adapter)

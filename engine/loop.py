@@ -73,6 +73,7 @@ class EngineLoop:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._turn()
+        self._take_commands(wait_s=0.0)
         self._host.shut_down()
 
     def _turn(self) -> None:

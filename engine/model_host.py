@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from engine.scheduler.scheduler import Scheduler
     from engine.settings import Settings
     from engine.snapshot import DeviceSnapshot
+    from engine.stream import TokenStream
     from engine.telemetry.publisher import Publisher
     from engine.tokenizing.chat_template import ChatTemplate
     from engine.tokenizing.tokenizer import Tokenizer
@@ -178,11 +179,11 @@ class ModelHost:
         self.residency.loads.loader.stop()
         self.catalog.close()
 
-    def abandon_streams(self, error: LoradeckError) -> None:
-        """End every stream without the engine thread's help. The watchdog's thread only."""
-        for stream in self.requests.streams:
-            if not stream.loop.is_closed():
-                stream.loop.call_soon_threadsafe(stream.deliver, [error])
+    def abandon(self, stream: TokenStream, error: LoradeckError) -> None:
+        """End a stream without the engine thread's help, which stops the work for it if it ever goes on. The watchdog's thread only."""
+        if not stream.loop.is_closed():
+            stream.loop.call_soon_threadsafe(stream.deliver, [error])
+        self._loop.post(lambda: self.requests.cancel(stream))
 
     # What control and registration compute with
 

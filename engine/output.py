@@ -8,6 +8,8 @@ from engine.request import TokenChunk
 from engine.tokenizing.detokenizer import Detokenizer, StopMatcher
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from engine.plan import SampledToken
     from engine.request import FinishReason, TokenLogprob
     from engine.sequence import Sequence
@@ -19,13 +21,17 @@ class ChoiceOutput:
 
     def __init__(self, sequence: Sequence, tokenizer: Tokenizer, *, max_tokens: int) -> None:
         self.finish_reason: FinishReason | None = None
-        self.prompt_logprobs: list[TokenLogprob] = []
+        self._prompt_logprobs: list[TokenLogprob] = []
         self._sequence = sequence
         self._sampling = sequence.request.sampling
         self._eos_ids = frozenset() if self._sampling.ignore_eos else tokenizer.eos_ids
         self._max_tokens = max_tokens
         self._detokenizer = Detokenizer(tokenizer)
         self._stops = StopMatcher(self._sampling.stop)
+
+    def score_prompt(self, start: int, scored: Iterable[TokenLogprob]) -> None:
+        """Take the log-probabilities of the prompt tokens after position ``start``; a recomputed part replaces what it was before."""
+        self._prompt_logprobs[start:] = scored
 
     def accept(self, token: SampledToken, *, step: int) -> TokenChunk:
         """Take one token, not yet appended to the sequence; ``finish_reason`` says whether it was the last."""
@@ -46,6 +52,7 @@ class ChoiceOutput:
             token_ids=(token.token_id,),
             text=text,
             logprobs=() if token.logprob is None else (token.logprob,),
+            prompt_logprobs=tuple(self._prompt_logprobs) if num_output == 1 else (),
             finish_reason=self.finish_reason,
             step=step,
         )

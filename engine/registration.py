@@ -82,8 +82,12 @@ class Registrar:
             if dry_run:
                 return Registration(row=static_row(record, alias), report=_report(record), created=False, dry_run=True)
             self._check_free(alias, record.id, replace=replace)
-            self._host.residency.disk.write(packed)
-            return self._adopt(record, alias, replace=replace, prove=prove, by=by)
+            record = self._host.call(lambda: self._host.lifecycle.adopt(self._with_history(record)))
+            try:
+                self._host.residency.disk.write(packed)
+                return self._serve(record, alias, replace=replace, prove=prove, by=by)
+            finally:
+                self._host.call(lambda: self._host.lifecycle.let_go(record.id))
         except LoradeckError as refusal:
             if not dry_run:
                 self._host.publisher.record_event(
@@ -140,12 +144,15 @@ class Registrar:
             message = f"The alias {alias!r} already names another version; ask for a replacement to move it."
             raise Conflict(message, code="alias_taken", param="alias", expected=adapter, found=current)
 
-    def _adopt(self, record: VersionRecord, alias: str, *, replace: bool, prove: Literal["now", "first_load"], by: str) -> Registration:
+    def _with_history(self, record: VersionRecord) -> VersionRecord:
+        """What was known of this version before stays true, since its id is its content."""
+        known = self._host.catalog.versions.get(record.id)
+        if known is None:
+            return record
+        return dataclasses.replace(record, fingerprint=known.fingerprint, registered_unix=known.registered_unix)
+
+    def _serve(self, record: VersionRecord, alias: str, *, replace: bool, prove: Literal["now", "first_load"], by: str) -> Registration:
         host = self._host
-        known = host.catalog.versions.get(record.id)
-        if known is not None:
-            record = dataclasses.replace(record, fingerprint=known.fingerprint, registered_unix=known.registered_unix)
-        host.call(lambda: host.lifecycle.adopt(record))
         if prove == "now" and not record.fingerprint:
             record = self._prove(record)
         with self._alias_lock:
@@ -162,15 +169,12 @@ class Registrar:
         return Registration(row=row, report=_report(record), created=created, dry_run=False)
 
     def _prove(self, record: VersionRecord) -> VersionRecord:
-        """Load it and let the probe judge; a version that failed is forgotten."""
+        """Load it and let the probe judge."""
         proof = self._host.call(lambda: self._host.lifecycle.prove(record.id))
         try:
             fingerprint = proof.result(timeout=PROVE_TIMEOUT_S)
         except concurrent.futures.TimeoutError:
             return record
-        except LoradeckError:
-            self._host.call(lambda: self._host.lifecycle.forget_unused(record.id))
-            raise
         return dataclasses.replace(record, fingerprint=fingerprint)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from engine.errors import LoradeckError, ModelNotFound, Overloaded
+from engine.errors import InvalidRequest, LoradeckError, ModelNotFound, Overloaded
 from engine.events import RequestFailed, RequestPreempted
 from engine.live import LiveRequest
 from engine.output import ChoiceOutput
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from engine.adapters.entry import AdapterEntry
-    from engine.ids import AdapterId
+    from engine.ids import AdapterId, RequestId
     from engine.model_host import ModelHost
     from engine.plan import StepPlan, StepResult
     from engine.request import FinishReason, RequestRecord
@@ -29,7 +29,9 @@ class Requests:
 
     def __init__(self, host: ModelHost) -> None:
         self._host = host
+        self._arriving: set[TokenStream] = set()
         self._live: dict[TokenStream, LiveRequest] = {}
+        self._ids: set[RequestId] = set()
         self._of: dict[Sequence, LiveRequest] = {}
         self._next_key = 0
         self.outbox = Outbox()
@@ -37,15 +39,24 @@ class Requests:
     @property
     def streams(self) -> list[TokenStream]:
         """Streams that have not ended; a copy, safe to take from the watchdog's thread."""
-        return list(self._live)
+        return [*self._arriving, *self._live]
+
+    def expect(self, stream: TokenStream) -> None:
+        """A request is on its way to ``add``. Any thread."""
+        self._arriving.add(stream)
 
     def add(self, stream: TokenStream) -> None:
         """Queue a request's choices; ends it at once when its adapter went away meanwhile."""
         host, target = self._host, stream.target
+        self._arriving.discard(stream)
         entry = None if target.adapter is None else host.residency.entries.get(target.adapter)
         if target.adapter is not None and (entry is None or entry.quarantined):
             message = f"The model {target.name!r} does not exist." if entry is None else f"The model {target.name!r} is quarantined."
             self.fail_unqueued(stream, ModelNotFound(message, param="model", found=target.name))
+            return
+        if stream.request.id in self._ids:
+            message = f"A request of the id {stream.request.id[:80]!r} is under way."
+            self.fail_unqueued(stream, InvalidRequest(message, code="duplicate_request_id", param="id"))
             return
         sequences = [self._sequence(stream, index, entry) for index in range(stream.request.sampling.n)]
         room = host.max_sequence_tokens - len(stream.request.prompt_ids)
@@ -56,6 +67,7 @@ class Requests:
             outputs=[ChoiceOutput(sequence, host.parts.tokenizer, max_tokens=limit) for sequence in sequences],
         )
         self._live[stream] = live
+        self._ids.add(stream.request.id)
         for sequence in sequences:
             self._of[sequence] = live
             host.scheduler.add(sequence, host.clock.now_s())
@@ -76,7 +88,8 @@ class Requests:
                 decisions.append((row, None, None))
                 continue
             output = live.outputs[sequence.index]
-            output.prompt_logprobs.extend(result.prompt_logprobs.get(index, ()))
+            if index in result.prompt_logprobs:
+                output.score_prompt(row.start, result.prompt_logprobs[index])
             if token is None:
                 decisions.append((row, None, None))
                 continue
@@ -102,13 +115,17 @@ class Requests:
         """End requests with an error."""
         for stream in list(streams):
             live = self._live.get(stream)
-            if live is not None:
+            if live is None:
+                if stream in self._arriving:
+                    self.fail_unqueued(stream, error)
+            else:
                 self.outbox.put(stream, error)
                 self._event(live, error)
                 self._end(live, "error")
 
     def fail_unqueued(self, stream: TokenStream, error: LoradeckError) -> None:
         """End a request that never came into the queue."""
+        self._arriving.discard(stream)
         self.outbox.put(stream, error)
         self.outbox.post()
 
@@ -159,6 +176,7 @@ class Requests:
 
     def _close(self, live: LiveRequest, record: RequestRecord) -> None:
         del self._live[live.stream]
+        self._ids.remove(record.id)
         self._host.publisher.record_request(record)
         self.outbox.put(live.stream, record)
 

@@ -10,6 +10,7 @@ from engine.errors import EngineFault
 if TYPE_CHECKING:
     from engine.loop import EngineLoop
     from engine.model_host import ModelHost
+    from engine.stream import TokenStream
 
 CHECK_EVERY_S = 0.5
 
@@ -33,8 +34,13 @@ class Watchdog:
         self._stop.set()
 
     def _run(self) -> None:
+        told: set[TokenStream] = set()
         while not self._stop.wait(CHECK_EVERY_S):
             age_s = self._host.clock.now_s() - self._loop.last_progress_s
-            if age_s > self.stuck_after_s:
-                error = EngineFault(f"The engine has not finished a step for {age_s:.0f} s.", code="engine_stuck")
-                self._host.abandon_streams(error)
+            if age_s <= self.stuck_after_s:
+                told.clear()
+                continue
+            error = EngineFault(f"The engine has not finished a step for {age_s:.0f} s.", code="engine_stuck")
+            for stream in set(self._host.requests.streams) - told:
+                told.add(stream)
+                self._host.abandon(stream, error)

@@ -63,6 +63,7 @@ FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "m
 MAY_CATCH_ALL: dict[str, str] = {
     "engine/loop.py::_turn": "the engine thread's last line: a fault ends the requests it hit, never the thread",
     "engine/loop.py::_obey": "likewise for a command",
+    "engine/adapters/loader.py::_do": "a loader thread's last line: a fault fails its load, never the thread",
     "engine/loop.py::run": "hands what a command raised to the thread that waits for it",
     "engine/tokenizing/tokenizer.py::load": "tokenizers raises plain Exception for a file that it cannot read",
 }

@@ -50,6 +50,11 @@ class Catalog:
         """Forget a version."""
         self._append({"drop_version": {"adapter": adapter}})
 
+    def drop_nameless(self) -> None:
+        """Forget versions that no alias names, as after a crash in the middle of a registration. Before anything is registered."""
+        for adapter in set(self.versions) - set(self.aliases.values()):
+            self.drop_version(adapter)
+
     def close(self) -> None:
         """Release the journal."""
         self._file.close()

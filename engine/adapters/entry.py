@@ -98,6 +98,8 @@ class AdapterEntry:
     leases: int = 0
     users: int = 0
     """Live sequences of it, waiting or running."""
+    claims: int = 0
+    """Registrations of it under way."""
     pin: Pin | None = None
     load: Load | None = None
     leave_to: Literal["host", "disk"] | None = None

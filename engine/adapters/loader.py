@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import queue
 import threading
@@ -11,18 +12,21 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from engine.errors import LoradeckError
+from engine.errors import AdapterRefused, EngineFault, LoradeckError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from engine.adapters.entry import HostCopy
+    from engine.adapters.image import AdapterImage
     from engine.adapters.tiers import DiskTier
     from engine.clock import Clock
     from engine.ids import AdapterId
 
 LOADER_NICE = 10
 """Added niceness of a loader thread (Linux: per thread), so that a step keeps its cores."""
+
+log = logging.getLogger("loradeck.loader")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +44,16 @@ class ReadDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyDone:
-    """An adapter's pages are in the arena."""
+    """An adapter's pages are in the arena, or could not be copied."""
 
     adapter: AdapterId
     started_s: float
     copied_s: float
+    error: LoradeckError | None = None
+
+
+Job = tuple["Callable[[], ReadDone | CopyDone]", "Callable[[LoradeckError, float], ReadDone | CopyDone]"]
+"""The work, and what to report when it fails: (error, clock seconds)."""
 
 
 class Loader:
@@ -57,7 +66,7 @@ class Loader:
         self._arena = arena
         self._clock = clock
         self._report = report
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._stream = torch.cuda.Stream() if arena.is_cuda else None  # type: ignore[no-untyped-call]
         self._threads = [threading.Thread(target=self._work, name=f"loader-{i}", daemon=True) for i in range(num_threads)]
         for thread in self._threads:
@@ -70,11 +79,21 @@ class Loader:
 
     def read(self, adapter: AdapterId) -> None:
         """Bring an image from disk to host memory; ends in a ``ReadDone``."""
-        self._jobs.put(lambda: self._read(adapter))
+        self._jobs.put(
+            (
+                lambda: self._read(adapter),
+                lambda error, at_s: ReadDone(adapter=adapter, copy=None, error=error, started_s=at_s, read_s=at_s, verified_s=at_s),
+            )
+        )
 
     def copy(self, adapter: AdapterId, source: HostCopy, pages: Sequence[int]) -> None:
         """Copy page images into arena ``pages``, which the caller owns; ends in a ``CopyDone``."""
-        self._jobs.put(lambda: self._copy(adapter, source, list(pages)))
+        self._jobs.put(
+            (
+                lambda: self._copy(adapter, source, list(pages)),
+                lambda error, at_s: CopyDone(adapter=adapter, started_s=at_s, copied_s=at_s, error=error),
+            )
+        )
 
     def stop(self) -> None:
         """Finish what is queued and end the threads."""
@@ -87,14 +106,24 @@ class Loader:
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOADER_NICE)
         while (job := self._jobs.get()) is not None:
-            job()
+            self._do(*job)
 
-    def _read(self, adapter: AdapterId) -> None:
+    def _do(self, work: Callable[[], ReadDone | CopyDone], failed: Callable[[LoradeckError, float], ReadDone | CopyDone]) -> None:
+        """One job; a bug of ours in it fails its load and not the thread."""
+        try:
+            done = work()
+        except Exception:
+            log.exception("a load failed")
+            done = failed(EngineFault("The engine failed to load this adapter; it is safe to try again."), self._clock.now_s())
+        self._report(done)
+
+    def _read(self, adapter: AdapterId) -> ReadDone:
         started_s = self._clock.now_s()
         copy, error = None, None
         read_s = started_s
         try:
             image = self._disk.open(adapter)
+            self._check_layout(image)
             copy = self._disk.read(image)
             read_s = self._clock.now_s()
             image.verify(copy.pages.view(-1).numpy().data)
@@ -103,15 +132,22 @@ class Loader:
         except OSError as fault:
             copy, error = None, LoradeckError(f"The image of {adapter} cannot be read: {fault.strerror}.", code="image_unreadable")
         verified_s = self._clock.now_s()
-        self._report(ReadDone(adapter=adapter, copy=copy, error=error, started_s=started_s, read_s=read_s, verified_s=verified_s))
+        return ReadDone(adapter=adapter, copy=copy, error=error, started_s=started_s, read_s=read_s, verified_s=verified_s)
 
-    def _copy(self, adapter: AdapterId, source: HostCopy, pages: list[int]) -> None:
+    def _check_layout(self, image: AdapterImage) -> None:
+        """An image is packed for one page size and dtype, and a data folder may come from another machine."""
+        packed, served = (image.page_elems, image.dtype), (self._arena.shape[1], self._arena.dtype)
+        if packed != served:
+            message = "The stored image was packed for another device. Register the adapter again."
+            raise AdapterRefused(message, code="image_of_another_device", expected=f"{served}", found=f"{packed}")
+
+    def _copy(self, adapter: AdapterId, source: HostCopy, pages: list[int]) -> CopyDone:
         started_s = self._clock.now_s()
         if self._stream is None:
             self._copy_on_host(source, pages)
         else:
             self._copy_on_stream(source, pages, self._stream)
-        self._report(CopyDone(adapter=adapter, started_s=started_s, copied_s=self._clock.now_s()))
+        return CopyDone(adapter=adapter, started_s=started_s, copied_s=self._clock.now_s())
 
     def _copy_on_host(self, source: HostCopy, pages: list[int]) -> None:
         target = self._arena.view(torch.uint8).numpy()  # [num_pages, page_bytes]

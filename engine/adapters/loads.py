@@ -78,12 +78,15 @@ class LoadPipeline:
         self._allocate(entry, done.copy, self._clock.now_s())
 
     def on_copied(self, done: CopyDone) -> None:
-        """Pages are in the arena: prove the adapter first if it never was, else it is on the device."""
+        """Pages are in the arena, or not: prove the adapter first if it never was, else it is on the device."""
         entry = self._residency.entries[done.adapter]
         load = entry.load
         assert load is not None
         self._copying.discard(done.adapter)
         self._residency.trim_host()
+        if done.error is not None:
+            self.fail(entry, done.error)
+            return
         load.add_phase("copy", load.stage_since_s, done.copied_s, note=f"{len(load.pages)} pages")
         load.arrived_s = self._clock.now_s()
         entry.pages, load.pages = load.pages, []

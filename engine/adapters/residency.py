@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Literal
 
 from engine.adapters.entry import AdapterEntry
@@ -140,8 +141,9 @@ class AdapterResidency:
     # What the loop tells
 
     def add(self, record: VersionRecord) -> AdapterEntry:
-        """Register a version, or find it again."""
+        """Register a version, or find it again; what was said of it last counts."""
         entry = self.entries.setdefault(record.id, AdapterEntry(record=record))
+        entry.record = dataclasses.replace(record, fingerprint=entry.record.fingerprint or record.fingerprint)
         entry.retired = False
         if record.fingerprint and entry.probe == "unproven":
             entry.probe = "ok"
@@ -170,6 +172,16 @@ class AdapterResidency:
             self.host.drop(entry.record.id)
         self.listener.left_device(entry, because)
         self.listener.changed(entry)
+        if because == "pages_needed" and entry.pin is not None and entry.record.id not in self.host:
+            self.loads.start(entry, self._clock.now_s(), "host")  # pinned to host, and its copy had left for the budget
+
+    def absolve(self, entry: AdapterEntry) -> None:
+        """A quarantined version is registered again: forget the copies that were at fault, and prove it anew."""
+        assert not entry.on_device
+        self.host.drop(entry.record.id)
+        entry.quarantined = False
+        entry.probe = "unproven"
+        entry.record = dataclasses.replace(entry.record, fingerprint=())
 
     def touch(self, entry: AdapterEntry) -> None:
         """Count a use, for eviction."""

@@ -9,9 +9,10 @@ import torch
 
 from engine.adapters.entry import HostCopy
 from engine.adapters.image import AdapterImage
+from engine.errors import AdapterRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container
     from pathlib import Path
 
     from engine.adapters.pack import PackedAdapter
@@ -81,9 +82,9 @@ class DiskTier:
         return self.folder / f"{adapter}.image"
 
     def write(self, packed: PackedAdapter) -> Path:
-        """Store an image atomically; an existing one of that id is kept, since the id is its content."""
+        """Store an image atomically; a sound one of that id and layout is kept, since the id is its content."""
         path = self.path(packed.id)
-        if not path.exists():
+        if not self._has_sound(packed):
             packed.write_image(path)
         return path
 
@@ -101,7 +102,20 @@ class DiskTier:
         """Remove an image; nothing happens when there is none."""
         self.path(adapter).unlink(missing_ok=True)
 
-    def used_bytes(self, adapters: Iterable[AdapterId]) -> int:
-        """Bytes of the images of ``adapters`` that exist."""
-        paths = (self.path(adapter) for adapter in adapters)
-        return sum(path.stat().st_size for path in paths if path.exists())
+    def _has_sound(self, packed: PackedAdapter) -> bool:
+        if not self.path(packed.id).exists():
+            return False
+        try:
+            image = self.open(packed.id)
+            pages = memoryview(bytearray(image.pages_bytes))
+            image.read_into(pages)
+            image.verify(pages)
+        except (AdapterRefused, OSError):
+            return False
+        return (image.page_elems, image.dtype) == (packed.pages.shape[1], packed.pages.dtype)
+
+    def sweep(self, keep: Container[AdapterId]) -> None:
+        """Remove what an earlier process left behind: images of other versions, and files half written. Before anything is registered."""
+        for path in self.folder.glob("*.image*"):
+            if path.suffix != ".image" or path.stem not in keep:
+                path.unlink()

@@ -1,0 +1,174 @@
+"""Names move between versions, and versions come and go, under traffic."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from engine.adapters.image import AdapterImage
+from engine.errors import Conflict, LoradeckError, ModelNotFound
+from engine.events import AdapterRegistered
+from tests.engine.integration.conftest import Make
+from tests.engine.integration.serving import PROMPT, Served, expected, first_chunk, read, until
+from tests.tiny import MODULES, AdapterRecipe
+
+KV = ("k_proj", "v_proj")
+
+
+async def replace(served: Served, source: Path, alias: str = "x") -> None:
+    """Move an alias to what is in a folder."""
+    await served.register(source, alias, replace=True)
+
+
+async def test_a_moved_alias_answers_with_the_new_version_at_once(engine: Make, tiny_base: Path) -> None:
+    """Twenty times to and fro, with a warm prefix cache: the first answer after the move is a fresh engine's."""
+    served = engine()
+    old = await served.add("x", AdapterRecipe(seed=51, modules=KV))
+    new = served.folder("new", AdapterRecipe(seed=51, alpha=-16, modules=KV))
+    assert (await served.ask("x")).ids == expected(tiny_base, old)
+    for turn in range(20):
+        folder = (new, old)[turn % 2]
+        await replace(served, folder)
+        assert (await served.ask("x", max_tokens=8)).ids == expected(tiny_base, folder)[:8], turn
+    moves = [event for _, event in served.engine.events().events if isinstance(event, AdapterRegistered)]
+    assert len(moves) == 21
+    assert all(event.replaced for event in moves[1:])
+
+
+async def test_a_changed_file_under_the_same_path_is_a_new_version(engine: Make, tiny_base: Path) -> None:
+    """Registering the same folder again after its weights changed serves the new weights; unchanged, it creates nothing."""
+    served = engine()
+    recipes = [AdapterRecipe(seed=52, modules=KV), AdapterRecipe(seed=53, modules=KV)]
+    for recipe in recipes:
+        folder = served.folder("x", recipe)
+        assert (await served.register(folder, "x", replace=True)).created
+        assert not (await served.register(folder, "x", replace=True)).created
+        expected.cache_clear()  # the folder's content is not what it was
+        assert (await served.ask("x")).ids == expected(tiny_base, folder)
+
+
+async def test_a_running_stream_ends_on_the_version_it_began_with(engine: Make, tiny_base: Path) -> None:
+    """A stream that runs while its alias moves goes on with the old weights, which are freed when it ends."""
+    served = engine()
+    old = await served.add("x", AdapterRecipe(seed=54, modules=KV))
+    version = served.entry("x").record.id
+    stream = served.submit("x", max_tokens=120)
+    first = await first_chunk(stream)
+    new = served.folder("new", AdapterRecipe(seed=55, modules=KV))
+    await replace(served, new)
+    after, rest = await asyncio.gather(served.ask("x"), read(stream))
+    assert (first.token_ids + rest.ids) == expected(tiny_base, old, PROMPT, 120)
+    assert after.ids == expected(tiny_base, new)
+    await until(lambda: version not in served.host.residency.entries)
+    assert not served.host.residency.disk.path(version).exists()
+
+
+async def test_an_alias_is_not_taken_by_accident(engine: Make) -> None:
+    """Another version under a name in use is a 409 that names both, unless replacement is asked for, and it leaves nothing behind."""
+    served = engine()
+    await served.add("x", AdapterRecipe(seed=56))
+    other = served.folder("other", AdapterRecipe(seed=57))
+    with pytest.raises(Conflict) as caught:
+        await served.register(other, "x")
+    assert (caught.value.code, caught.value.found) == ("alias_taken", served.entry("x").record.id)
+    assert len(served.host.residency.entries) == 1
+    assert len(list(served.host.residency.disk.folder.glob("*.image"))) == 1
+
+
+async def test_a_lost_race_for_an_alias_leaves_nothing_behind(engine: Make) -> None:
+    """Eight versions want one name at once: one gets it, seven get a 409, and only the winner's weights stay."""
+    served = engine()
+    folders = [served.folder(f"{seed}", AdapterRecipe(seed=seed)) for seed in range(60, 68)]
+    results = await asyncio.gather(*[served.register(folder, "x") for folder in folders], return_exceptions=True)
+    assert sum(isinstance(result, Conflict) for result in results) == 7
+    await until(lambda: len(served.host.residency.entries) == 1)
+    assert [path.stem for path in served.host.residency.disk.folder.glob("*.image")] == [served.entry("x").record.id]
+    assert len(served.host.catalog.versions) == 1
+
+
+async def test_unregister_lets_running_streams_finish(engine: Make, tiny_base: Path) -> None:
+    """Ten streams answer as alone though their alias goes at the fifth token; the eleventh is refused, and then the weights go."""
+    served = engine()
+    folder = await served.add("x", AdapterRecipe(seed=58, modules=KV))
+    version = served.entry("x").record.id
+    streams = [served.submit("x", (*PROMPT, number), max_tokens=40) for number in range(10)]
+    heads = [[await first_chunk(stream) for _ in range(5)] for stream in streams]
+    await served.unregister("x")
+    with pytest.raises(ModelNotFound):
+        served.submit("x")
+    answers = await asyncio.gather(*[read(stream) for stream in streams])
+    for number, (head, answer) in enumerate(zip(heads, answers, strict=True)):
+        ids = tuple(token for chunk in head for token in chunk.token_ids) + answer.ids
+        assert ids == expected(tiny_base, folder, (*PROMPT, number), 40)
+    await until(lambda: version not in served.host.residency.entries)
+    await assert_empty(served)
+
+
+async def test_cycles_of_load_and_unload_leave_nothing(engine: Make) -> None:
+    """A hundred times registered, asked and unregistered, over 32 adapters: no weights, host bytes, pages or files are left."""
+    served = engine(pages=60)
+    folders = [served.folder(f"{i}", AdapterRecipe(seed=200 + i, rank=1 + i % 12, modules=MODULES[: 1 + i % 7])) for i in range(32)]
+    for turn in range(100):
+        await served.register(folders[turn % 32], "x")
+        await served.ask("x", max_tokens=2)
+        await served.unregister("x")
+    await assert_empty(served)
+
+
+async def test_load_and_unload_race(engine: Make, tiny_base: Path) -> None:
+    """Two aliases of one version are registered, asked and withdrawn in a race: every answer is right or a 404, and nothing is left."""
+    served = engine()
+    folder = served.folder("x", AdapterRecipe(seed=59, modules=KV))
+    want = expected(tiny_base, folder)[:3]
+
+    async def churn(alias: str) -> None:
+        for _ in range(30):
+            await served.register(folder, alias)
+            stream = served.submit(alias, max_tokens=3)
+            await served.unregister(alias)
+            assert (await read(stream)).ids == want
+
+    await asyncio.gather(churn("a"), churn("b"), churn("c"))
+    await assert_empty(served)
+
+
+async def test_an_image_is_read_once_for_each_version(engine: Make) -> None:
+    """Fifty requests after a replacement read the weights from disk exactly once, at registration."""
+    served = engine()
+    await served.add("x", AdapterRecipe(seed=68))
+    read_into, reads = AdapterImage.read_into, []
+
+    def count(image: AdapterImage, buffer: memoryview) -> None:
+        reads.append(image.id)
+        read_into(image, buffer)
+
+    with patch.object(AdapterImage, "read_into", count):
+        await replace(served, served.folder("new", AdapterRecipe(seed=69)))
+        for turn in range(5):
+            await asyncio.gather(*[served.ask("x", (*PROMPT, turn, number), max_tokens=2) for number in range(10)])
+    assert reads == [served.entry("x").record.id]
+
+
+async def test_a_dry_run_changes_nothing(engine: Make) -> None:
+    """A dry run reports what would be registered, and registers nothing."""
+    served = engine()
+    answer = await served.register(served.folder("x", AdapterRecipe(seed=70)), "x", dry_run=True)
+    assert (answer.dry_run, answer.created, answer.report.matched, answer.report.pages) == (True, False, 4, answer.row.pages)
+    with pytest.raises(LoradeckError):
+        served.submit("x")
+    await assert_empty(served)
+
+
+async def assert_empty(served: Served) -> None:
+    """No version is left anywhere."""
+    residency = served.host.residency
+    await until(lambda: not residency.entries)
+    await served.check()
+    assert served.host.pool.count("adapter") == 0
+    assert residency.host.used_bytes == 0
+    assert residency.table.num_free == residency.table.num_slots
+    assert not list(residency.disk.folder.glob("*.image"))
+    assert not served.host.catalog.versions
