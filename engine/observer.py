@@ -116,9 +116,8 @@ class Observer:
 
     def row(self, entry: AdapterEntry) -> AdapterRow:
         """An operator's view of one adapter, now."""
-        record = entry.record
+        record, pin = entry.record, entry.pin
         traffic = self._host.publisher.adapter(record.id, self._host.clock.now_s())
-        pin = entry.pin
         row = static_row(record, self._host.lifecycle.alias_of(entry))
         live: dict[str, Any] = {
             "aliases": tuple(entry.aliases),
