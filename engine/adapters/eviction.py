@@ -24,6 +24,8 @@ class Candidate:
     reload_cost: float
     """Relative cost to bring it back from where its copy is."""
     last_used_s: float
+    waiting: int = 0
+    """Requests that wait for it; it leaves after all that nobody waits for."""
     leases: int = 0
     pinned: bool = False
 
@@ -43,14 +45,14 @@ class EvictionPolicy:
     def victims(self, candidates: Iterable[Candidate], pages_needed: int) -> list[Candidate]:
         """Who leaves so that ``pages_needed`` pages come back, lowest score first; empty when even all would not do.
 
-        Never one that is leased or pinned. Equal scores leave by age of last use, then by id.
+        Never one that is leased or pinned, and those that requests wait for last. Equal scores leave by age of last use, then by id.
         """
         idle = [candidate for candidate in candidates if not candidate.leases and not candidate.pinned]
         if pages_needed <= 0 or sum(candidate.pages for candidate in idle) < pages_needed:
             return []
         self._note_uses(idle)
         scores = {candidate.adapter: self.score(candidate) for candidate in idle}
-        idle.sort(key=lambda candidate: (scores[candidate.adapter], candidate.last_used_s, candidate.adapter))
+        idle.sort(key=lambda candidate: (candidate.waiting > 0, scores[candidate.adapter], candidate.last_used_s, candidate.adapter))
         chosen = fewest(idle, pages_needed)
         if self.name == "gdsf":
             self.clock = max(self.clock, *(scores[victim.adapter] for victim in chosen))

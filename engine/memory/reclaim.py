@@ -98,6 +98,11 @@ class Reclaimer:
         self._reserve = reserve
         self.kv_ceiling = pool.num_pages - floors.adapter
 
+    @property
+    def adapter_ceiling(self) -> int:
+        """The most pages that adapters can hold together."""
+        return self._pool.num_pages - self.floors.kv
+
     def refresh(self) -> None:
         """Ask ``reserve`` anew, once a plan, since it may have to look at every adapter.
 
@@ -124,14 +129,14 @@ class Reclaimer:
     def adapter_room(self) -> int:
         """Pages that an adapter could get now."""
         evictable = sum(candidate.pages for candidate in self._adapters.evictable())
-        under_floor = self._pool.num_pages - self.floors.kv - self._pool.count("adapter")
+        under_floor = self.adapter_ceiling - self._pool.count("adapter")
         return min(self._pool.num_free + self._prefix.num_idle, under_floor) + evictable
 
     def make_adapter_room(self, n: int) -> list[AdapterId] | None:
         """Free pages until ``n`` can be taken for an adapter: who was evicted. None, and nothing changed, when that cannot be."""
         if n > self.adapter_room():
             return None
-        over = self._pool.count("adapter") + n - (self._pool.num_pages - self.floors.kv)
+        over = self._pool.count("adapter") + n - self.adapter_ceiling
         self._prefix.evict(n - self._pool.num_free - max(over, 0))
         return self._evict_adapters(max(over, n - self._pool.num_free))
 

@@ -77,6 +77,7 @@ class Admission:
         if entered:
             return None if resident else self._gate.want(adapter, now_s)
         draft.lookahead -= 1
+        draft.lookahead_pages -= self._gate.pages(adapter)
         reason = None if resident else self._load(adapter, draft, now_s)
         if has_place:
             return reason
@@ -84,18 +85,13 @@ class Admission:
         return "batch_full"
 
     def _load(self, adapter: AdapterId, draft: StepDraft, now_s: float) -> WaitReason:
-        """Bring it nearer, unless as many as can run go before it, or an old sequence needs the pages that loads would hold."""
-        if draft.stalled or self._is_overdue(draft.kv_waiter, now_s):
-            return "kv_pages"
+        """Bring it nearer, unless those before it already are as many as can run or as large as fits: loads would evict one another."""
         if draft.lookahead < 0:
             return "batch_full"
-        reason = self._gate.want(adapter, now_s)
+        reason = self._gate.want(adapter, now_s) if draft.lookahead_pages >= 0 else "adapter_pages"
         if reason == "adapter_pages":
             self._drain.note_blocked(adapter, now_s)
         return reason
-
-    def _is_overdue(self, waiter: Sequence | None, now_s: float) -> bool:
-        return waiter is not None and now_s - waiter.arrived_s > self._limits.drain_after_s
 
     def _has_pages_for(self, sequence: Sequence, draft: StepDraft) -> bool:
         if self._resources.pages_for(sequence.num_tokens) > self._reclaimer.kv_ceiling:
@@ -104,8 +100,6 @@ class Admission:
         shared = self._prefix.lookup(sequence)
         needed = self._resources.pages_for(sequence.num_tokens) - len(shared) + -(-len(self._running) // RUNNING_PER_SPARE_PAGE)
         fits = self._reclaimer.can_make_kv_room(needed, besides=sequence.adapter)
-        if not fits and self._drain.let_go():
-            fits = self._reclaimer.can_make_kv_room(needed, besides=sequence.adapter)
         self._prefix.release(shared)
         return fits
 

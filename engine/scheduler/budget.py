@@ -46,12 +46,12 @@ class StepDraft:
     num_decode: int = 0
     preempted: list[tuple[Sequence, int]] = field(default_factory=list)
     stranded: list[Sequence] = field(default_factory=list)
-    stalled: bool = False
-    """A running sequence waits for a page that nobody running can give."""
     kv_waiter: Sequence | None = None
     """The first in order that waits for KV pages; nobody behind it takes any."""
     lookahead: int = 0
     """Adapters not in the batch, first in order, that may still be asked for in this plan."""
+    lookahead_pages: int = 0
+    """Pages that they may still come to."""
 
     def add(self, sequence: Sequence) -> None:
         """Plan as many of the sequence's uncomputed tokens as the budget allows; needs ``tokens_left``."""
@@ -66,13 +66,6 @@ class StepDraft:
         )
         self.tokens_left -= num_tokens
         self.num_decode += decodes
-
-    def remove(self, sequence: Sequence) -> None:
-        """Take a sequence out again; its tokens are free for others."""
-        row = self.rows.pop(sequence.key, None)
-        if row is not None:
-            self.tokens_left += row.num_tokens
-            self.num_decode -= row.phase == "decode"
 
     def finish(self, slot: Callable[[AdapterId], int]) -> StepPlan:
         """The plan: decode rows, then prefill rows, each by adapter slot with the base last, then by arrival."""

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class Drain:
     """At most one adapter, the ``waiter``, is drained for. Owned by the engine thread.
 
-    While it waits, no adapter enters the batch but it, and those in ``draining`` admit nothing new. The base is never held back.
-    Once on the device the waiter is leased, so that KV cannot push it out again before its first sequence runs.
+    While it waits, no adapter enters the batch but it, and those in ``draining`` admit nothing new. The base is never held back: KV
+    leaves pages for the pinned adapters and the largest other one (``Reclaimer.kv_ceiling``), so the waiter fits once the rest drained.
     """
 
     def __init__(self, resources: Resources, *, running: RunningSet) -> None:
@@ -25,7 +25,6 @@ class Drain:
         self._running = running
         self._limits = resources.limits
         self._blocked_since: dict[AdapterId, float] = {}  # in order of time
-        self._holds_lease = False
 
     def forbids(self, adapter: AdapterId) -> bool:
         """Whether new sequences of it must wait for the drain to end."""
@@ -41,7 +40,8 @@ class Drain:
         """A sequence of it runs."""
         self._blocked_since.pop(adapter, None)
         if adapter == self.waiter:
-            self._end()
+            self.waiter = None
+            self.draining.clear()
 
     def note_gone(self, adapter: AdapterId) -> None:
         """Nothing waits for it any more."""
@@ -53,22 +53,11 @@ class Drain:
             self._start_overdue(now_s)
         if self.waiter is not None:
             self._choose(self.waiter, now_s)
-            self._hold(self.waiter)
-
-    def let_go(self) -> bool:
-        """Give the waiter's lease back, because an older sequence needs the pages; False when there is none."""
-        if not self._holds_lease:
-            return False
-        assert self.waiter is not None
-        self._gate.release(self.waiter)
-        self._holds_lease = False
-        return True
 
     def _start_overdue(self, now_s: float) -> None:
-        for adapter, since_s in self._blocked_since.items():
-            if now_s - since_s >= self._limits.drain_after_s:
-                self.waiter = adapter
-            return  # the first has waited longest
+        longest = next(iter(self._blocked_since), None)
+        if longest is not None and now_s - self._blocked_since[longest] >= self._limits.drain_after_s:
+            self.waiter = longest
 
     def _choose(self, waiter: AdapterId, now_s: float) -> None:
         self.draining.intersection_update(self._running.adapters)
@@ -92,14 +81,3 @@ class Drain:
         soonest = min(left, key=lambda adapter: (self._running.remaining_tokens(adapter), adapter))
         self.draining.add(soonest)
         return soonest
-
-    def _hold(self, waiter: AdapterId) -> None:
-        free_place = self._running.num_adapters < self._limits.max_adapters
-        if not self._holds_lease and free_place and self._gate.state(waiter) == "device":
-            self._gate.lease(waiter)
-            self._holds_lease = True
-
-    def _end(self) -> None:
-        self.let_go()
-        self.waiter = None
-        self.draining.clear()

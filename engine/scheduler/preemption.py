@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from engine.scheduler.budget import StepDraft
-    from engine.scheduler.drain import Drain
     from engine.scheduler.resources import Resources
     from engine.scheduler.running import RunningSet
     from engine.sequence import Sequence
@@ -19,16 +18,15 @@ if TYPE_CHECKING:
 class Continuation:
     """Plans the sequences that already run. Owned by the engine thread.
 
-    The oldest always progresses: it may take the pages of every other one. Pages of a prompt are taken when it is admitted, so only
-    decoding asks for more.
+    The oldest always progresses: it may take the pages of every other one, none of which has a row yet. Pages of a prompt are taken when
+    it is admitted, so only decoding asks for more.
     """
 
-    def __init__(self, resources: Resources, *, running: RunningSet, drain: Drain, requeue: Callable[[Sequence], None]) -> None:
+    def __init__(self, resources: Resources, *, running: RunningSet, requeue: Callable[[Sequence], None]) -> None:
         self._resources = resources
         self._pool = resources.pool
         self._reclaimer = resources.reclaimer
         self._running = running
-        self._drain = drain
         self._requeue = requeue
 
     def extend(self, draft: StepDraft) -> None:
@@ -53,20 +51,18 @@ class Continuation:
             elif len(self._running) > 1:
                 self._preempt(sequence, draft)
                 return False
-            elif not self._drain.let_go():
+            else:
                 self._stall(sequence, draft)
                 return False
         sequence.pages += self._pool.take(1, owner=kv_owner(sequence.key))
         return True
 
     def _preempt(self, victim: Sequence, draft: StepDraft) -> None:
-        draft.remove(victim)
         draft.preempted.append((victim, len(victim.pages) - victim.num_shared))
         victim.preemptions += 1
         self._requeue(victim)
 
     def _stall(self, sequence: Sequence, draft: StepDraft) -> None:
         # Alone, and no page: a load holds it for the moment, or pins have grown past what this sequence needs.
-        draft.stalled = True
         if len(sequence.pages) >= self._reclaimer.kv_ceiling:
             draft.stranded.append(sequence)

@@ -71,7 +71,7 @@ class Scheduler:
         self._requests: dict[RequestId, list[Sequence]] = {}
         self._now_s = 0.0
         self.drain = Drain(self._resources, running=self.running)
-        self._continuation = Continuation(self._resources, running=self.running, drain=self.drain, requeue=self._requeue)
+        self._continuation = Continuation(self._resources, running=self.running, requeue=self._requeue)
         self._admission = Admission(self._resources, running=self.running, waiting=self.waiting, drain=self.drain, order=order)
 
     def plan(self, now_s: float) -> StepPlan:
@@ -83,9 +83,11 @@ class Scheduler:
             tokens_left=self._limits.max_step_tokens,
             prefill_chunk=self._limits.prefill_chunk,
             lookahead=self._limits.max_adapters,
+            lookahead_pages=self._reclaimer.adapter_ceiling,
         )
         self.drain.review(now_s)
         self._continuation.extend(draft)
+        draft.lookahead_pages -= sum(map(self._gate.pages, self.running.adapters))
         self._admission.admit(draft, now_s)
         for sequence in draft.stranded:
             self.finish(sequence, "error", now_s)

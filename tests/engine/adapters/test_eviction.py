@@ -60,6 +60,22 @@ def test_the_order_of_candidates_does_not_matter(name: str, candidates: list[Can
     assert names(EvictionPolicy(name).victims(candidates, needed)) == names(EvictionPolicy(name).victims(shuffled, needed))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", ["gdsf", "lru"])
+def test_equals_leave_in_a_fixed_order(name: str) -> None:
+    """The one unused longer, then the lower id, in whatever order they are listed."""
+    b, a = candidate("b"), candidate("a")
+    assert names(EvictionPolicy(name).victims([b, a], 1)) == ["a"]  # type: ignore[arg-type]
+    assert names(EvictionPolicy(name).victims([candidate("a", last_used_s=1.0), b], 1)) == ["b"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["gdsf", "lru"])
+def test_one_that_is_waited_for_leaves_last(name: str) -> None:
+    """A load does not push out what was just loaded for somebody else."""
+    idle = [candidate("fresh", waiting=1), candidate("popular", frequency=9.0, last_used_s=5.0)]
+    assert names(EvictionPolicy(name).victims(idle, 1)) == ["popular"]  # type: ignore[arg-type]
+    assert names(EvictionPolicy(name).victims(idle, 11)) == ["popular", "fresh"]  # type: ignore[arg-type]
+
+
 def test_lru_takes_the_one_unused_longest() -> None:
     """Whatever its size or use."""
     idle = [candidate("new", last_used_s=9.0), candidate("old", last_used_s=1.0, frequency=50.0)]

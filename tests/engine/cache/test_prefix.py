@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -68,7 +69,8 @@ def test_a_prefix_never_crosses_tenants() -> None:
     assert rig.serve(PROMPT, tenant="t") == 0
     assert rig.serve(PROMPT, tenant="u") == 0
     assert rig.serve(PROMPT, tenant="t") == 96
-    assert rig.serve(PROMPT, tenant="t', 'a", adapter=None) == 0
+    assert rig.serve(PROMPT, tenant="t", adapter=AdapterId("uv")) == 0
+    assert rig.serve(PROMPT, tenant="tu", adapter=AdapterId("v")) == 0
 
 
 def test_the_last_token_is_always_computed() -> None:
@@ -147,6 +149,29 @@ def test_eviction_takes_the_oldest_and_the_tail_first() -> None:
     rig.check()
     assert rig.serve([7] * 13) == 0
     assert rig.serve(PROMPT[:13]) == 8
+
+
+@pytest.mark.parametrize("how", ["donate", "drop"])
+def test_the_tail_of_a_prompt_goes_before_its_start(how: str) -> None:
+    """However its last reader ended."""
+    rig = Rig()
+    rig.serve(PROMPT[:12])
+    reader = rig.start(PROMPT[:13])
+    if how == "drop":
+        rig.cache.drop(reader)
+    else:
+        reader.num_computed = 13
+        rig.cache.donate(reader)
+    rig.cache.evict(1)
+    assert rig.start(PROMPT[:13]).num_shared == 2
+
+
+def test_a_first_prompt_loses_its_tail_first() -> None:
+    """Also when nobody read it after it was donated."""
+    rig = Rig()
+    rig.serve(PROMPT[:12])
+    rig.cache.evict(1)
+    assert rig.start(PROMPT[:13]).num_shared == 2
 
 
 def test_eviction_never_takes_what_is_read() -> None:

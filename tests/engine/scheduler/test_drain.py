@@ -100,17 +100,17 @@ def test_two_hot_adapters_alternate() -> None:
 @pytest.mark.parametrize("pin_hot", [False, True])
 def test_a_large_adapter_gets_its_pages(pin_hot: bool) -> None:  # noqa: FBT001  (a test's parameter)
     """Small adapters stream through all pages: enough of them drain for the large one; a pinned one goes on."""
-    small = [f"s{i}" for i in range(6)]
+    small = [f"s{i}" for i in range(4)]
     sim = Simulation(
-        num_pages=48,
-        sizes=dict.fromkeys(small, 4) | {"large": 20},
+        num_pages=150,
+        sizes=dict.fromkeys(small, 18) | {"large": 84},
         load_s=2 * STEP_S,
-        bounds=limits(max_adapters=8, max_sequences=12, drain_after_s=DRAIN_AFTER_S),
+        bounds=limits(max_adapters=8, max_sequences=24, drain_after_s=DRAIN_AFTER_S),
     )
     if pin_hot:
         sim.gate.pinned.add("s0")
-    streams = [HotStream(sim, name, in_flight=2, max_tokens=8 + i) for i, name in enumerate(small)]
-    base = HotStream(sim, None, in_flight=2, max_tokens=40)
+    streams = [HotStream(sim, name, in_flight=3, max_tokens=5 + i) for i, name in enumerate(small)]
+    base = HotStream(sim, None, in_flight=1, max_tokens=8)
     late: Sequence | None = None
     for step in range(300):
         for stream in (*streams, base):

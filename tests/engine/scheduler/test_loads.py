@@ -48,6 +48,18 @@ def test_loads_look_ahead_only_as_far_as_can_run() -> None:
     assert len(sim.gate.evicted) == len(set(sim.gate.evicted))
 
 
+def test_loads_do_not_evict_one_another() -> None:
+    """Places for all and pages for three: those behind wait with ``adapter_pages`` and each is loaded once."""
+    names = [f"a{i}" for i in range(12)]
+    sim = Simulation(num_pages=30, sizes=dict.fromkeys(names, 7), load_s=3 * STEP_S, bounds=limits(max_adapters=12, drain_after_s=100.0))
+    for name in names:
+        sim.submit(4, max_tokens=3, adapter=name)
+    sim.step()
+    assert [s.wait_reason for s in sim.scheduler.waiting] == ["adapter_loading"] * 3 + ["adapter_pages"] * 9
+    sim.run()
+    assert len(sim.gate.evicted) == len(set(sim.gate.evicted)) == 9
+
+
 def test_pinned_adapters_survive_pressure() -> None:
     """B19: two pins and a floating place; ten others rotate through it and the pinned ones are never evicted."""
     others = [f"a{i}" for i in range(10)]
@@ -75,7 +87,7 @@ def test_a_load_does_not_take_what_an_old_request_waits_for() -> None:
     """Pages that come free go to the oldest, not to a stream of loads behind it."""
     names = [f"a{i}" for i in range(12)]
     sim = Simulation(
-        num_pages=30, sizes=dict.fromkeys(names, 7), load_s=3 * STEP_S, bounds=limits(max_adapters=4, drain_after_s=5 * STEP_S)
+        num_pages=30, sizes=dict.fromkeys(names, 7), load_s=3 * STEP_S, bounds=limits(max_adapters=12, drain_after_s=5 * STEP_S)
     )
     sim.submit(4, max_tokens=10, adapter="a0")
     for _ in range(6):

@@ -58,7 +58,7 @@ def test_nobody_overtakes_to_kv_pages() -> None:
     sim = tight(10)
     sim.submit(20, max_tokens=10)
     (large,) = sim.submit(30, max_tokens=2)
-    (small,) = sim.submit(2, max_tokens=2)
+    (small,) = sim.submit(2, max_tokens=2, tenant="u")
     sim.step()
     assert (large.wait_reason, small.wait_reason) == ("kv_pages", "kv_pages")
     sim.run()
@@ -80,6 +80,20 @@ def test_one_that_fits_no_more_is_ended_and_told() -> None:
     (short,) = sim.submit(4, max_tokens=2)
     sim.run()
     assert short.num_output == 2
+
+
+def test_one_that_waits_and_fits_no_more_is_told_too() -> None:
+    """Pins grew while it waited: those behind it are served."""
+    sim = Simulation(num_pages=40, sizes={"p": 28, "a": 6}, floors=Floors(kv=4, adapter=0), bounds=limits(max_sequences=1))
+    sim.submit(4, max_tokens=3)
+    (long,) = sim.submit(40, max_tokens=2)
+    (behind,) = sim.submit(4, max_tokens=2)
+    sim.step()
+    sim.gate.pinned.add("p")
+    stranded = [s for _ in range(6) for s in sim.step().stranded]
+    assert stranded == [long]
+    sim.run()
+    assert behind.num_output == 2
 
 
 @settings(max_examples=60, deadline=None)
