@@ -13,8 +13,9 @@ from engine.api.auth import tenant_of
 from engine.errors import ModelNotFound
 
 if TYPE_CHECKING:
-    from engine.engine import Engine, ModelCard
+    from engine.engine import Engine
     from engine.ids import TenantId
+    from engine.router import ModelCard
 
 
 def models_router(engine: Engine) -> APIRouter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from engine.demo.synthetic import SHOWN, write_samples
 from engine.ids import TenantId
@@ -26,7 +26,7 @@ def install_samples(engine: Engine, progress: Callable[[str, float | None], None
     count = 0
     for sample in write_samples(folder, engine.base_spec, count=settings.sample_adapters):
         progress("Registering sample adapters", count / settings.sample_adapters)
-        prove = "now" if count < len(SHOWN) else "first_load"
+        prove: Literal["now", "first_load"] = "now" if count < len(SHOWN) else "first_load"
         engine.register(str(sample.folder), alias=sample.alias, tenant=TenantId("sample"), prove=prove, replace=True, by="demo")
         count += 1
     (folder / DONE).touch()
