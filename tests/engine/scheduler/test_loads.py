@@ -44,6 +44,8 @@ def test_loads_look_ahead_only_as_far_as_can_run() -> None:
     sim = Simulation(num_pages=64, sizes=dict.fromkeys(names, 4), load_s=5 * STEP_S)
     for name in names:
         sim.submit(4, max_tokens=3, adapter=name)
+    sim.step()
+    assert [s.wait_reason for s in sim.scheduler.waiting] == ["adapter_loading"] * 2 + ["batch_full"] * 28
     sim.run()
     assert len(sim.gate.evicted) == len(set(sim.gate.evicted))
 
