@@ -262,6 +262,13 @@ async def test_control_bodies_are_strict(http: httpx.AsyncClient, body: dict[str
     assert (response.status_code, response.json()["error"]["param"]) == (400, param)
 
 
+async def test_a_pin_does_not_last_for_ever_by_overflow(http: httpx.AsyncClient, engine: ScriptedEngine) -> None:
+    """A number too large for a float is no number."""
+    response = await http.post("/api/adapters/A/pin", content='{"until": 1e999}')
+    assert response.status_code == 400
+    assert not engine.rows["A"].pinned
+
+
 def test_until_takes_seconds_too() -> None:
     """Unix seconds and RFC 3339 text are the same moment."""
     assert (

@@ -62,6 +62,7 @@ async def test_fifty_streams_closed_after_their_first_chunk(address: str, engine
     assert engine.tokens_made < 50 * 10
     assert engine.publisher.totals().cancelled == 50
     await until(lambda: sum("status=499" in line for line in caplog.messages) == 50, within_s=2)
+    assert not any("completion_tokens=0" in line for line in caplog.messages)
 
 
 async def test_fifty_plain_requests_whose_socket_closes(address: str, engine: ScriptedEngine, caplog: pytest.LogCaptureFixture) -> None:
