@@ -137,6 +137,12 @@ def test_budget(tokenizer: Tokenizer, source: str) -> None:
     assert time.monotonic() - started < 5
 
 
+def test_item_budget(tokenizer: Tokenizer) -> None:
+    """Nested loops are refused by their count, before the clock would."""
+    with pytest.raises(InvalidRequest, match="loops too often"):
+        ChatTemplate("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}x", tokenizer).render([USER])
+
+
 def test_time_budget(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A template that is merely slow is stopped by the clock."""
     monkeypatch.setattr(chat_template, "MAX_TIME_S", 0.0)

@@ -90,7 +90,11 @@ def test_bytes_held_are_the_parameters(tmp_path: Path) -> None:
         (lambda tensors: tensors["model.norm.weight"].__setitem__(3, np.inf), "model.norm.weight", "NaN or infinity"),
         (lambda tensors: tensors.update({Q: tensors[Q].astype(np.int8)}), Q, "quantised"),
         (lambda tensors: tensors.update({f"{Q[:-6]}bias": np.ones(64, np.float32)}), f"{Q[:-6]}bias", "not part"),
-        (lambda tensors: tensors.update({"model.layers.2.mlp.up_proj.weight": tensors[Q]}), "model.layers.2.mlp.up_proj.weight", "not part"),
+        (
+            lambda tensors: tensors.update({"model.layers.2.mlp.up_proj.weight": tensors[Q]}),
+            "model.layers.2.mlp.up_proj.weight",
+            "not part",
+        ),
     ],
 )
 def test_refuses_by_tensor(tmp_path: Path, edit: Callable[[Tensors], object], param: str, words: str) -> None:

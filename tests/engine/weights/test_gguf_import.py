@@ -132,7 +132,10 @@ def test_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (lambda writer: writer.add_string("llama.rope.scaling.type", "yarn"), "llama.rope.scaling.type"),
         (lambda writer: writer.add_tensor("rope_freqs.weight", np.ones(8, np.float32)), "rope_freqs.weight"),
         (lambda writer: writer.add_tensor("blk.0.attn_q.bias", np.ones(64, np.float32)), "blk.0.attn_q.bias"),
-        (lambda writer: writer.kv_data[0].__setitem__("tokenizer.ggml.pre", writer.kv_data[0]["general.architecture"]), "tokenizer.ggml.pre"),
+        (
+            lambda writer: writer.kv_data[0].__setitem__("tokenizer.ggml.pre", writer.kv_data[0]["general.architecture"]),
+            "tokenizer.ggml.pre",
+        ),
         (lambda writer: writer.kv_data[0].pop("llama.block_count"), "llama.block_count"),
         (
             lambda writer: writer.kv_data[0].__setitem__("general.architecture", writer.kv_data[0]["tokenizer.ggml.pre"]),
