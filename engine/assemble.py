@@ -117,10 +117,10 @@ def make_parts(settings: Settings, clock: Clock, base: Base) -> HostParts:
     prefix = PrefixCache(pool, page_tokens=layout.page_tokens)
     policy = EvictionPolicy(settings.eviction)
     limits = step_limits(settings, layout.page_tokens)
-    folder = settings.data / "adapters" / spec.digest[:16]
-    residency = make_residency(settings, spec, arena, pool, DiskTier(folder, pin_memory=model.device.type == "cuda"), clock=clock)
+    disk = DiskTier(settings.data / "adapters" / spec.digest[:16], pin_memory=model.device.type == "cuda")
+    residency = make_residency(settings, spec, arena, pool, disk, clock=clock)
     floors = Floors(kv=int(settings.kv_floor * budget.num_pages), adapter=int(settings.adapter_floor * budget.num_pages))
-    reclaimer = Reclaimer(pool=pool, prefix=prefix, adapters=residency, policy=policy, floors=floors, reserve=residency.reserve_pages)
+    reclaimer = Reclaimer(pool=pool, prefix=prefix, adapters=residency, policy=policy, floors=floors, reserve=residency.reserve)
     runner = Runner(model, arena, residency.table, slot_of=residency.slot)
     if model.device.type == "cuda":
         runner.graphs = DecodeGraphs(model, arena, max_sequences=settings.max_sequences, scratch_page=scratch_pages[0])
@@ -142,8 +142,8 @@ def make_parts(settings: Settings, clock: Clock, base: Base) -> HostParts:
         scheduler=Scheduler(pool=pool, prefix=prefix, reclaimer=reclaimer, gate=residency, limits=limits),
         runner=runner,
         publisher=Publisher(clock),
-        catalog=Catalog(folder),
-        max_sequence_tokens=min(base.context_tokens, (budget.num_pages - floors.adapter) * layout.page_tokens),
+        catalog=Catalog(disk.folder),
+        context_tokens=base.context_tokens,
         scratch_pages=scratch_pages,
     )
 

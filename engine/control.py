@@ -127,7 +127,7 @@ class Control:
         if call.preview:
             future.set_result(self._outcome(call, entry, f"Would pin it to {tier}.", lines=lines, victims=victims, eta_s=eta_s))
             return
-        entry.pin = Pin(tier=tier, until_unix=call.until_unix, reason=call.reason, by=call.by)
+        self._host.residency.set_pin(entry, Pin(tier=tier, until_unix=call.until_unix, reason=call.reason, by=call.by))
         entry.leave_to = None
         alias = self._host.lifecycle.alias_of(entry)
         event = AdapterPinned(
@@ -174,7 +174,7 @@ class Control:
         future.set_result(self._outcome(call, entry, text, waiting_leases=entry.leases))
 
     def _drop_pin(self, entry: AdapterEntry, *, by: str, because: Literal["operator", "expired"]) -> None:
-        entry.pin = None
+        self._host.residency.set_pin(entry, None)
         event = AdapterUnpinned(
             at_unix=time.time(), by=by, adapter=entry.record.id, alias=self._host.lifecycle.alias_of(entry), because=because
         )

@@ -8,7 +8,7 @@ from collections import defaultdict
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from engine.adapters.residency import ResidencyListener
+from engine.adapters.listener import ResidencyListener
 from engine.errors import LoradeckError
 from engine.events import AdapterEvicted, AdapterLoaded, AdapterLoadFailed
 from engine.snapshot import LoadRecord
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from engine.adapters.entry import AdapterEntry, Load, VersionRecord
-    from engine.adapters.residency import LeftBecause
+    from engine.adapters.listener import LeftBecause
     from engine.ids import AdapterId, Tier
     from engine.model_host import ModelHost
     from engine.snapshot import AdapterRow
@@ -66,7 +66,7 @@ class AdapterLifecycle(ResidencyListener):
         self.changed(entry)
         if not entry.aliases:
             entry.retired = True
-            entry.pin = None
+            self._host.residency.set_pin(entry, None)
             self.forget_unused(adapter)
 
     def forget_unused(self, adapter: AdapterId) -> None:

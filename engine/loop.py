@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Command = tuple["Callable[[], None]", "Callable[[EngineFault], None] | None"]
+WAITING_WAIT_S = 0.02
+"""How long a turn waits for a command while requests wait for adapters or pages: drains start by the clock."""
 IDLE_WAIT_S = 0.25
 """How long an idle turn waits for a command; also the heartbeat of an idle engine."""
 
@@ -85,7 +87,7 @@ class EngineLoop:
             self._host.fail_running(EngineFault("The engine failed on a step of this request; it is safe to send it again."))
             busy = True
         self.last_progress_s = self._clock.now_s()
-        self._take_commands(wait_s=0.0 if busy else IDLE_WAIT_S)
+        self._take_commands(wait_s=0.0 if busy else WAITING_WAIT_S if self._host.num_waiting else IDLE_WAIT_S)
 
     def step(self) -> bool:
         """Plan, run, settle, publish; False when there was nothing to compute."""

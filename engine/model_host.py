@@ -70,8 +70,8 @@ class HostParts:
     runner: Runner
     publisher: Publisher
     catalog: Catalog
-    max_sequence_tokens: int
-    """Prompt and output of the longest sequence: the context, or what the arena can hold."""
+    context_tokens: int
+    """Prompt and output of the longest sequence that the base allows."""
     scratch_pages: list[int]
     """Arena pages outside the pool, for probes."""
 
@@ -89,7 +89,6 @@ class ModelHost:
         self.runner = parts.runner
         self.publisher = parts.publisher
         self.catalog = parts.catalog
-        self.max_sequence_tokens = parts.max_sequence_tokens
         self.lifecycle = AdapterLifecycle(self)
         self.prover = Prover(self)
         self.observer = Observer(self)
@@ -196,6 +195,11 @@ class ModelHost:
     def free_pages(self) -> int:
         """Pages that an adapter could take without anyone leaving."""
         return min(self.pool.num_free, self.usable_pages - self.kv_floor_pages - self.pool.count("adapter"))
+
+    @property
+    def max_sequence_tokens(self) -> int:
+        """Prompt and output of the longest sequence now: the context, or what the arena holds beside adapters. Any thread."""
+        return min(self.parts.context_tokens, self.parts.reclaimer.kv_ceiling * self.parts.arena.layout.page_tokens)
 
     @property
     def usable_pages(self) -> int:

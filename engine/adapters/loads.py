@@ -89,9 +89,8 @@ class LoadPipeline:
             return
         load.add_phase("copy", load.stage_since_s, done.copied_s, note=f"{len(load.pages)} pages")
         load.arrived_s = self._clock.now_s()
-        entry.pages, load.pages = load.pages, []
-        entry.on_device = True
-        self._residency.touch(entry)
+        pages, load.pages = load.pages, []
+        self._residency.settle_on_device(entry, pages)
         if entry.probe == "unproven":
             load.stage = "probing"
             self._residency.listener.needs_probe(entry)
@@ -116,9 +115,10 @@ class LoadPipeline:
         self._residency.listener.changed(entry)
 
     def tick(self, now_s: float) -> None:
-        """Try again for loads that wait for pages."""
+        """Try again for loads that wait for pages, first come first: a younger one takes nothing that an older one waits for."""
         waiting, self._allocating = self._allocating, []
-        for adapter in waiting:
+        while waiting and not self._allocating:
+            adapter = waiting.pop(0)
             entry = self._residency.entries.get(adapter)
             copy = self._residency.host.get(adapter)
             if entry is None or entry.load is None:
@@ -128,6 +128,7 @@ class LoadPipeline:
                 self.loader.read(adapter)
             else:
                 self._allocate(entry, copy, now_s)
+        self._allocating += waiting
 
     def note_step(self, duration_s: float) -> None:
         """A step ran; loads that were copying meanwhile remember what it took."""
@@ -142,7 +143,7 @@ class LoadPipeline:
         if load.stage != "allocating":
             load.stage, load.stage_since_s = "allocating", now_s
         needed = entry.record.num_pages
-        evicted = self._make_room(needed)
+        evicted = None if self._allocating else self._make_room(needed)
         if evicted is None:
             self._allocating.append(entry.record.id)
             return

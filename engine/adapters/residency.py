@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from engine.adapters.entry import AdapterEntry
 from engine.adapters.eviction import Candidate, decayed
+from engine.adapters.listener import ResidencyListener
 from engine.adapters.tiers import HostTier
 from engine.errors import AdapterNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from engine.adapters.entry import Load, VersionRecord
+    from engine.adapters.entry import Pin, VersionRecord
+    from engine.adapters.listener import LeftBecause
     from engine.adapters.loads import LoadPipeline
     from engine.adapters.table import AdapterTable
     from engine.adapters.tiers import DiskTier
     from engine.clock import Clock
-    from engine.errors import LoradeckError
     from engine.ids import AdapterId, RequestId, Residency, Tier, WaitReason
     from engine.memory.pages import PagePool
-
-LeftBecause = Literal["pages_needed", "host_budget", "operator", "retired", "quarantined"]
 
 
 class AdapterResidency:
@@ -41,6 +40,8 @@ class AdapterResidency:
         clock: Clock,
     ) -> None:
         self.entries: dict[AdapterId, AdapterEntry] = {}
+        self._reserve_pages = 0
+        self._resident: dict[AdapterId, AdapterEntry] = {}
         self.table = table
         self.disk = disk
         self.host = HostTier(budget_bytes=host_budget_bytes, may_leave=self._may_leave_host)
@@ -114,23 +115,22 @@ class AdapterResidency:
         """Whether its pages stay on the device when nothing runs with it."""
         return self._is_pinned_to_device(self.entry(adapter))
 
-    def reserve_pages(self) -> int:
-        """Pages that KV must leave so that every adapter can come in: the pinned ones and the largest other."""
-        pinned = sum(entry.record.num_pages for entry in self.entries.values() if self._is_pinned_to_device(entry))
-        largest = max((e.record.num_pages for e in self.entries.values() if not self._is_pinned_to_device(e)), default=0)
-        return pinned + largest
+    def reserve(self) -> int:
+        """Pages that KV must leave so that every adapter can come in: the pinned ones and the largest other. Any thread."""
+        return self._reserve_pages
 
     def evictable(self) -> Iterator[Candidate]:
         """Idle adapters on the device that no lease and no pin holds."""
         now_s = self._clock.now_s()
-        for entry in self.entries.values():
-            if entry.on_device and entry.load is None and entry.leases == 0 and not self._is_pinned_to_device(entry):
+        for entry in self._resident.values():
+            if entry.load is None and entry.leases == 0 and not self._is_pinned_to_device(entry):
                 yield Candidate(
                     adapter=entry.record.id,
                     pages=len(entry.pages),
                     frequency=decayed(entry.frequency, since_s=now_s - entry.frequency_s),
                     last_used_s=entry.last_used_s,
                     reload_cost=1.0 if entry.record.id in self.host else 4.0,
+                    waiting=entry.users,
                 )
 
     def evict_for_room(self, adapters: Iterable[AdapterId]) -> None:
@@ -147,7 +147,21 @@ class AdapterResidency:
         entry.retired = False
         if record.fingerprint and entry.probe == "unproven":
             entry.probe = "ok"
+        self._count_reserve()
         return entry
+
+    def set_pin(self, entry: AdapterEntry, pin: Pin | None) -> None:
+        """Pin it, or end its pin."""
+        entry.pin = pin
+        self._count_reserve()
+        self.listener.changed(entry)
+
+    def settle_on_device(self, entry: AdapterEntry, pages: list[int]) -> None:
+        """Its weights are in these pages."""
+        entry.pages = pages
+        entry.on_device = True
+        self._resident[entry.record.id] = entry
+        self.touch(entry)
 
     def remove(self, adapter: AdapterId) -> None:
         """Forget a version that no alias names and no sequence uses, weights and image included."""
@@ -159,6 +173,7 @@ class AdapterResidency:
         self.host.drop(adapter)
         self.disk.delete(adapter)
         del self.entries[adapter]
+        self._count_reserve()
 
     def leave_device(self, entry: AdapterEntry, *, because: LeftBecause) -> None:
         """Free its arena pages now; it must have no lease."""
@@ -167,6 +182,7 @@ class AdapterResidency:
         pages, entry.pages = entry.pages, []
         self._pool.give_back(pages)
         entry.on_device = False
+        del self._resident[entry.record.id]
         wanted, entry.leave_to = entry.leave_to, None
         if wanted == "disk":
             self.host.drop(entry.record.id)
@@ -197,12 +213,17 @@ class AdapterResidency:
         assert None not in leased
         assert len(leased) == self.table.num_slots - self.table.num_free
         for entry in self.entries.values():
-            assert bool(entry.pages) == entry.on_device, entry.record.id
+            assert bool(entry.pages) == entry.on_device == (entry.record.id in self._resident), entry.record.id
 
     def trim_host(self) -> None:
         """Bring the host tier back under its budget."""
         for left in self.host.trim():
             self.listener.left_host(self.entries[left])
+
+    def _count_reserve(self) -> None:
+        pinned = [entry.record.num_pages for entry in self.entries.values() if self._is_pinned_to_device(entry)]
+        others = (entry.record.num_pages for entry in self.entries.values() if not self._is_pinned_to_device(entry))
+        self._reserve_pages = sum(pinned) + max(others, default=0)
 
     def _may_leave_host(self, adapter: AdapterId) -> bool:
         entry = self.entries.get(adapter)
@@ -211,25 +232,3 @@ class AdapterResidency:
 
     def _is_pinned_to_device(self, entry: AdapterEntry) -> bool:
         return entry.pin is not None and entry.pin.tier == "device"
-
-
-class ResidencyListener:
-    """Hears what residency does; the model host records it. Every method may be left as it is."""
-
-    def changed(self, entry: AdapterEntry) -> None:
-        """Something an operator sees changed."""
-
-    def needs_probe(self, entry: AdapterEntry) -> None:
-        """It is on the device and was never proven."""
-
-    def arrived(self, entry: AdapterEntry, load: Load) -> None:
-        """A load ended well."""
-
-    def failed(self, entry: AdapterEntry, error: LoradeckError) -> None:
-        """A load ended badly."""
-
-    def left_device(self, entry: AdapterEntry, because: LeftBecause) -> None:
-        """It left the device."""
-
-    def left_host(self, entry: AdapterEntry) -> None:
-        """Its host copy was dropped for the budget."""
