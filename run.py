@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import socket
 import sys
 import time
@@ -17,6 +18,7 @@ from pydantic_settings import SettingsError
 
 from engine import DEFAULT_TENANT, Engine, LoradeckError, Settings
 from engine.api.app import build_app
+from engine.api.log_lines import OneLineFormatter
 from engine.demo.install import install_samples
 
 GRACE_S = 2
@@ -74,7 +76,10 @@ def serve(settings: Settings, port: socket.socket) -> None:
             import console  # noqa: PLC0415 - a headless server needs no UI library
 
             console.build(engine, app)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, proxy_headers=False, timeout_graceful_shutdown=GRACE_S)
+        log_to_stderr()
+        config = uvicorn.Config(
+            app, log_config=None, log_level="warning", access_log=False, proxy_headers=False, timeout_graceful_shutdown=GRACE_S
+        )
         Server(config, engine, announce=lambda: print(ready_line(engine, port), flush=True)).run([port])
     finally:
         engine.stop()
@@ -113,6 +118,14 @@ class Progress:
         elif label != self._label:
             print(label, flush=True)
         self._label = label
+
+
+def log_to_stderr() -> None:
+    """One physical line an event, requests included, so that nobody can forge one."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLineFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("loradeck").setLevel(logging.INFO)
 
 
 def ready_line(engine: Engine, port: socket.socket) -> str:
