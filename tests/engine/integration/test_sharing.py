@@ -17,7 +17,7 @@ from tests.tiny import MODULES, AdapterRecipe
 async def keep_busy(served: Served, model: str, number: int, answers: list[Answer]) -> None:
     """One request after another, until cancelled."""
     while True:
-        answers.append(await served.ask(model, (*PROMPT, number, len(answers) % 200), max_tokens=16))
+        answers.append(await served.ask(model, (*PROMPT, number, len(answers) % 200), max_tokens=16 + 7 * number))  # never all at once
 
 
 async def test_a_rare_adapter_is_served_under_a_hot_one(engine: Make, tiny_base: Path) -> None:
