@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from engine.openmp import keep_awake
+
+keep_awake()
+
 from engine.clock import (
     Clock,
     MonotonicClock,

@@ -12,6 +12,7 @@ from engine.control import Control, ControlCall
 from engine.errors import NotReady, Overloaded
 from engine.ids import DEFAULT_TENANT
 from engine.loop import EngineLoop
+from engine.openmp import release_team
 from engine.registration import Registrar
 from engine.router import ModelCard, Router, check_request
 from engine.stream import TokenStream
@@ -67,6 +68,7 @@ class Engine:
         self._router = Router(self._host)
         self._registrar = Registrar(self._host, self.settings)
         self._watchdog = Watchdog(self._host, self._loop, stuck_after_s=self._stuck_after_s)
+        release_team()
         self._loop.start()
         self._watchdog.start()
 

@@ -13,6 +13,7 @@ from engine.control import Victim
 from engine.errors import LoradeckError, NotReady
 from engine.lifecycle import AdapterLifecycle
 from engine.observer import Observer, step_record
+from engine.openmp import release_team
 from engine.prover import Prover
 from engine.requests import Requests
 
@@ -140,8 +141,9 @@ class ModelHost:
         self.publish(self.clock.now_s())
 
     def idle(self, now_s: float) -> None:
-        """Nothing to compute: answer what ended, re-check one adapter, keep the snapshot fresh."""
+        """Nothing to compute: answer what ended, let the workers go, re-check one adapter, keep the snapshot fresh."""
         self.requests.outbox.post()
+        release_team()
         if not self.prover.recheck_one() and now_s - self._published_s >= HEARTBEAT_S:
             self.is_dirty = True
             if __debug__:

@@ -16,9 +16,12 @@ from engine.errors import AdapterRefused, Conflict, LoradeckError, ModelNotFound
 from engine.events import AdapterRegistered, AdapterRejected, AdapterUnregistered
 from engine.ids import AdapterId, TenantId
 from engine.observer import static_row
+from engine.openmp import release_team
 from engine.sources import allowed_folder, check_alias
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from engine.adapters.pack import PackedAdapter
     from engine.adapters.peft import ParsedAdapter
     from engine.model_host import ModelHost
@@ -110,6 +113,12 @@ class Registrar:
 
     def _validate(self, source: str, *, compatible_base: bool) -> tuple[ParsedAdapter, PackedAdapter]:
         folder = allowed_folder(source, self._settings.allowed_sources)
+        try:
+            return self._parse(folder, compatible_base=compatible_base)
+        finally:
+            release_team()
+
+    def _parse(self, folder: Path, *, compatible_base: bool) -> tuple[ParsedAdapter, PackedAdapter]:
         host, spec = self._host, self._host.parts.spec
         parsed = parse_adapter(folder, spec, max_rank=self._settings.max_rank, base_digest=spec.digest, compatible_base=compatible_base)
         packed = pack(parsed, page_elems=host.parts.arena.layout.page_elems, dtype=host.runner.model.dtype)

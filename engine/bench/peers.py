@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from engine.bench.timing import Contender, Outcome
+from engine.openmp import release_team
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +56,7 @@ class Peer:
                 **mixed,
             )
             seconds = time.perf_counter() - started_s
+        release_team()  # workers that spin for one contender are not there to slow the next
         return Outcome(seconds=seconds, tokens=tuple(tuple(row[ids.shape[1] :].tolist()) for row in found))
 
     @torch.inference_mode()
@@ -100,6 +102,7 @@ def _load(base: Path, adapters: Sequence[Source]) -> Any:  # noqa: ANN401 - neit
         model = require("peft").PeftModel.from_pretrained(model, first.folder, adapter_name=_name(first))
         for adapter in rest:
             model.load_adapter(adapter.folder, adapter_name=_name(adapter))
+    release_team()
     return model.eval()
 
 
