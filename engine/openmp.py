@@ -1,0 +1,44 @@
+"""Keeps torch's CPU threads awake through a step, and lets them go after it.
+
+Between two parallel regions of a step lie some tens of microseconds. A worker that sleeps then must be woken, which costs a virtual machine
+more than the gap: a decode step of the demo base on two cores took 170 ms with sleeping workers and 113 ms with spinning ones. libgomp lets
+workers spin only while no more threads than cores are managed, over all teams of the process, so every thread that is done with parallel
+work gives its team back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SPIN_COUNT = "2000000"
+"""Some milliseconds: longer than any gap within a step, short enough that an idle engine uses no core."""
+PAUSE_SOFT = 1
+
+
+def keep_awake() -> None:
+    """Ask for spinning workers; before torch is imported, and only if the environment says nothing else."""
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
+
+
+def release_team() -> None:
+    """End the calling thread's workers; its next parallel region makes new ones. Nothing happens where torch brings no libgomp."""
+    pause = _pause()
+    if pause is not None:
+        pause(PAUSE_SOFT)
+
+
+@functools.cache
+def _pause() -> Callable[[int], int] | None:
+    """``omp_pause_resource_all`` (OpenMP 5.0) of the libgomp that torch has loaded."""
+    try:
+        found: Callable[[int], int] = ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW).omp_pause_resource_all
+    except (OSError, AttributeError):
+        return None
+    return found
