@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from kernels.decode_cpu import DecodePlan
+
 SPLIT_KEYS = 256
 """Keys of one program: fixed, so that a sequence is summed in the same order in any batch."""
 
@@ -33,13 +35,17 @@ def attention_decode(
     max_length: int,
     scale: float,
     window: int | None = None,
+    plan: DecodePlan | None = None,
 ) -> Tensor:
     """Softmax attention of each query over the first ``lengths[b]`` keys of its pages, the last ``window`` of them where one is given.
 
     q [B, Hq, D], heads contiguous · k_pages, v_pages [N, page_tokens, Hk, D], contiguous inside a page · page_table [B, P] int32, any valid
     page beyond the length · lengths [B] int32 ≤ max_length ≤ P·page_tokens; 0 gives zeros · → [B, Hq, D]. What lies beyond a length
-    (NaN included) does not matter. Bytes: 2·sum(lengths)·Hk·D·itemsize. Flops: 4·sum(lengths)·Hq·D.
+    (NaN included) does not matter. ``plan`` is what a CPU step has worked out once for all layers; it serves layers without a window.
+    Bytes: 2·sum(lengths)·Hk·D·itemsize. Flops: 4·sum(lengths)·Hq·D.
     """
+    if plan is not None and window is None:
+        return plan.attend(q, k_pages, v_pages, scale=scale)
     require_pages(q, k_pages, v_pages, "attention_decode")
     require(0 <= max_length <= page_table.shape[1] * k_pages.shape[1], "attention_decode", "max_length must fit in the page table")
     if not q.shape[0] or not max_length:

@@ -43,7 +43,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, batch: ForwardBatch, pages: tuple[Te
 
 def _decode(q: Tensor, batch: ForwardBatch, pages: tuple[Tensor, Tensor], scale: float, window: int | None) -> Tensor:
     return attention_decode(
-        q, *pages, batch.decode_pages, batch.decode_lengths, max_length=batch.max_decode_length, scale=scale, window=window
+        q,
+        *pages,
+        batch.decode_pages,
+        batch.decode_lengths,
+        max_length=batch.max_decode_length,
+        scale=scale,
+        window=window,
+        plan=batch.decode_plan,
     )
 
 
