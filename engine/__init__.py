@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.openmp import keep_awake
+from engine.process import prepare
 
-keep_awake()
+prepare()
 
 from engine.clock import (
     Clock,

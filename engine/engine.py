@@ -12,7 +12,7 @@ from engine.control import Control, ControlCall
 from engine.errors import NotReady, Overloaded
 from engine.ids import DEFAULT_TENANT
 from engine.loop import EngineLoop
-from engine.openmp import release_team
+from engine.process import release_team
 from engine.registration import Registrar
 from engine.router import ModelCard, Router, check_request
 from engine.stream import TokenStream

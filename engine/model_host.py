@@ -13,7 +13,7 @@ from engine.control import Victim
 from engine.errors import LoradeckError, NotReady
 from engine.lifecycle import AdapterLifecycle
 from engine.observer import Observer, step_record
-from engine.openmp import release_team
+from engine.process import release_team
 from engine.prover import Prover
 from engine.requests import Requests
 

@@ -16,7 +16,7 @@ from engine.errors import AdapterRefused, Conflict, LoradeckError, ModelNotFound
 from engine.events import AdapterRegistered, AdapterRejected, AdapterUnregistered
 from engine.ids import AdapterId, TenantId
 from engine.observer import static_row
-from engine.openmp import release_team
+from engine.process import release_team
 from engine.sources import allowed_folder, check_alias
 
 if TYPE_CHECKING:

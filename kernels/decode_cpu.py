@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    Count = int | NDArray[np.int32]
+
 MOST_KEYS = 4096
 """Above so many keys of all sequences together, splitting them over threads by torch's own kernel is faster."""
 
@@ -63,57 +65,77 @@ class DecodePlan:
         self.scores = scratch.take("scores", len(counts), num_q_heads, most)
         self.weights = scratch.take("weights", len(counts), num_q_heads, most)
         self.scores.fill_(-torch.inf)  # beyond a sequence's length for good: the products write only up to it
+        self.out = scratch.take("out", len(counts), num_q_heads, size)
         group = num_q_heads // num_kv_heads
-        self._products = _Products(counts, first_key, most, group=group, num_kv_heads=num_kv_heads, size=size)
+        sequence, head = np.repeat(np.arange(len(counts)), num_kv_heads), np.tile(np.arange(num_kv_heads), len(counts))
+        self._rows, self._columns = sequence, 4 * head * group * size
+        self._queries = np.zeros(len(sequence), dtype=np.int64)
+        key_row = num_kv_heads * size  # elements of one key of all heads
+        at_key = 4 * (first_key[sequence] * key_row + head * size)
+        at_score, at_out = (4 * (sequence * num_kv_heads + head) * group * width for width in (most, size))
+        keys, values = self.keys.data_ptr() + at_key, self.values.data_ptr() + at_key
+        many = counts[sequence].astype(np.int32)
+        self._score = Sgemm(
+            left=self._queries,
+            right=keys,
+            out=self.scores.data_ptr() + at_score,
+            sizes=(group, many, size),
+            rows=(size, key_row, most),
+            transpose=True,
+        )
+        self._mix = Sgemm(
+            left=self.weights.data_ptr() + at_score,
+            right=values,
+            out=self.out.data_ptr() + at_out,
+            sizes=(group, size, many),
+            rows=(most, key_row, size),
+        )
 
     def attend(self, q: Tensor, k_pages: Tensor, v_pages: Tensor, *, scale: float) -> Tensor:
-        """q [B, Hq, D], heads contiguous → [B, Hq, D], over every key of each sequence. What lies beyond a length is never read."""
+        """q [B, Hq, D], heads contiguous → [B, Hq, D], valid until the next call. What lies beyond a length is never read."""
         torch.index_select(k_pages, 0, self.pages, out=self.keys)
         torch.index_select(v_pages, 0, self.pages, out=self.values)
-        self._products.score(q, self.keys, self.scores, scale)
+        np.multiply(self._rows, 4 * q.stride(0), out=self._queries)
+        self._queries += self._columns + q.data_ptr()
+        self._score(scale)
         torch.softmax(self.scores, 2, out=self.weights)
-        out = torch.empty(q.shape)
-        self._products.mix(self.weights, self.values, out)
-        return out
+        self._mix(1.0)
+        return self.out
 
 
-class _Products:
-    """Sizes and addresses of the two batched products, one for each sequence and key head."""
+class Sgemm:
+    """One batched product ``out = alpha · left · right``, ready to be called; each array is one address or size a product.
+
+    ``sizes`` = (rows, columns, inner), ``rows`` = elements from row to row of left, right and out.
+    """
 
     def __init__(
-        self, counts: NDArray[np.int64], first_key: NDArray[np.int64], most: int, *, group: int, num_kv_heads: int, size: int
+        self,
+        *,
+        left: NDArray[np.int64],
+        right: NDArray[np.int64],
+        out: NDArray[np.int64],
+        sizes: tuple[Count, Count, Count],
+        rows: tuple[int, int, int],
+        transpose: bool = False,
     ) -> None:
-        sequence = np.repeat(np.arange(len(counts)), num_kv_heads)
-        head = np.tile(np.arange(num_kv_heads), len(counts))
-        self._count = len(sequence)
-        row = num_kv_heads * size  # elements of one key of all heads
-        self._at_query = (sequence, head * group * size)
-        self._at_key = 4 * (first_key[sequence] * row + head * size)
-        self._at_score = 4 * (sequence * num_kv_heads + head) * group * most
-        self._at_out = 4 * (sequence * num_kv_heads + head) * group * size
-        self._keys = counts[sequence].astype(np.int32)
-        ints = [np.full(self._count, value, dtype=np.int32) for value in (group, size, row, most, KEEP, TRANSPOSE, 1)]
-        self._group, self._size, self._row, self._most, self._keep, self._transpose, self._ones = ints
-        self._one, self._zero = np.ones(self._count, dtype=np.float32), np.zeros(self._count, dtype=np.float32)
+        def ints(value: Count) -> NDArray[np.int32]:
+            return value if isinstance(value, np.ndarray) else np.full(len(left), value, dtype=np.int32)
 
-    def score(self, q: Tensor, keys: Tensor, scores: Tensor, scale: float) -> None:
-        """scores[b, h, :keys] = scale · q[b, h] · keysᵀ."""
-        sequence, column = self._at_query
-        query = q.data_ptr() + 4 * (sequence * q.stride(0) + column)
-        alpha = np.full(self._count, scale, dtype=np.float32)
-        key, score = keys.data_ptr() + self._at_key, scores.data_ptr() + self._at_score
-        sizes = (self._keep, self._transpose, self._group, self._keys, self._size)
-        self._call((*sizes, alpha, query, self._size, key, self._row, self._zero, score, self._most))
+        self._alpha, zero = np.ones(len(left), dtype=np.float32), np.zeros(len(left), dtype=np.float32)
+        m, n, k = (ints(size) for size in sizes)
+        left_row, right_row, out_row = (ints(row) for row in rows)
+        operations = ints(KEEP), ints(TRANSPOSE if transpose else KEEP)
+        self._arrays: tuple[NDArray[Any], ...] = (
+            *(*operations, m, n, k, self._alpha),
+            *(left, left_row, right, right_row, zero, out, out_row, ints(1)),
+        )
+        pointers = [ctypes.c_void_p(array.ctypes.data) for array in self._arrays]
+        self._arguments = (ctypes.c_int(ROW_MAJOR), *pointers[:-1], ctypes.c_int(len(left)), pointers[-1])
 
-    def mix(self, weights: Tensor, values: Tensor, out: Tensor) -> None:
-        """out[b, h] = weights[b, h, :keys] · values."""
-        weight, value = weights.data_ptr() + self._at_score, values.data_ptr() + self._at_key
-        mixed = out.data_ptr() + self._at_out
-        sizes = (self._keep, self._keep, self._group, self._size, self._keys)
-        self._call((*sizes, self._one, weight, self._most, value, self._row, self._zero, mixed, self._size))
-
-    def _call(self, arrays: tuple[NDArray[Any], ...]) -> None:
+    def __call__(self, alpha: float) -> None:
+        """Multiply."""
         sgemm = batched_sgemm()
         assert sgemm is not None
-        pointers = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
-        sgemm(ctypes.c_int(ROW_MAJOR), *pointers, ctypes.c_int(self._count), ctypes.c_void_p(self._ones.ctypes.data))
+        self._alpha.fill(alpha)
+        sgemm(*self._arguments)

@@ -36,7 +36,7 @@ PARTS: dict[str, set[str]] = {
     "runner": {"adapters", "cache", "memory", "models"},
 }
 WHOLE = {
-    "assemble", "budget", "control", "engine", "lifecycle", "live", "loop", "model_host", "observer", "openmp", "output",
+    "assemble", "budget", "control", "engine", "lifecycle", "live", "loop", "model_host", "observer", "process", "output",
     "placement", "prover", "registration", "requests", "router", "sources", "stream", "watchdog",
 }  # fmt: skip
 DOORS = {"api", "training", "bench", "demo", "deploy"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from engine.bench.timing import Contender, Outcome
-from engine.openmp import release_team
+from engine.process import release_team
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.memory.layout import PageLayout
-
-ALIGN_BYTES = 64
 
 
 class Arena:
@@ -63,15 +63,18 @@ class Arena:
 
 
 def zeroed(num_elems: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Zeros; on CPU from ``calloc``, whose memory the system hands out when it is first written, aligned to 64 bytes.
+    """Zeros; on CPU memory that the system hands out when it is first written, in huge pages where it has them.
 
-    ``torch.zeros`` writes it all at once: seconds, and every byte of the budget, for an arena that may stay mostly empty.
+    ``torch.zeros`` writes it all at once: seconds, and every byte of the budget, for an arena that may stay mostly empty. Pages of an
+    adapter or of keys lie far apart, and each small page of the system would cost a walk of its tables.
     """
     if device.type != "cpu":
         return torch.zeros(num_elems, dtype=dtype, device=device)
-    raw = np.zeros(num_elems * dtype.itemsize + ALIGN_BYTES, dtype=np.uint8)
-    start = -raw.ctypes.data % ALIGN_BYTES
-    return torch.from_numpy(raw[start : start + num_elems * dtype.itemsize]).view(dtype)
+    memory = mmap.mmap(-1, max(num_elems * dtype.itemsize, 1))
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel built without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return torch.from_numpy(np.frombuffer(memory, dtype=np.uint8)[: num_elems * dtype.itemsize]).view(dtype)
 
 
 def runs(pages: Sequence[int]) -> Iterator[tuple[int, int]]:
