@@ -1,9 +1,9 @@
 """What the process asks of torch's libraries: before they are loaded, and when a thread is done with parallel work.
 
-Between two parallel regions of a step lie some tens of microseconds. A worker that sleeps then must be woken, which on a virtual machine can
-take longer than the gap. libgomp lets workers spin only while no more threads than cores are managed, over all teams of the process, so
-every thread that is done with parallel work gives its team back. Weights are streamed whole in every step: in huge pages the processor walks
-fewer tables for them.
+Between two parallel regions of a step lie some tens of microseconds. A worker that sleeps then must be woken, which on a virtual machine
+can take longer than the gap. libgomp lets workers spin only while no more threads than cores are managed, over all teams of the process, so
+every thread that is done with parallel work gives its team back. Weights are streamed whole in every step: in huge pages the processor
+walks fewer tables for them.
 """
 
 from __future__ import annotations
