@@ -56,7 +56,6 @@ class DecodePlan:
         counts = lengths.numpy().astype(np.int64)
         num_pages = -(-counts // page_tokens)
         used = np.arange(page_table.shape[1]) < num_pages[:, None]
-        self.heads = heads
         self.pages = torch.from_numpy(page_table.numpy()[used])  # [sum of pages], sequence by sequence
         first_key = np.concatenate(([0], np.cumsum(num_pages)[:-1])) * page_tokens
         most = int(counts.max())

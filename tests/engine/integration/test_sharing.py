@@ -44,7 +44,7 @@ async def test_a_rare_adapter_is_served_under_a_hot_one(engine: Make, tiny_base:
 
 
 async def test_a_slow_disk_stalls_nobody(engine: Make, tiny_base: Path) -> None:
-    """While an image takes a second to read, another stream's tokens keep coming, and the load's record says where the time went."""
+    """While an image takes three seconds to read, another stream's tokens keep coming, and the load's record says where the time went."""
     served = engine()
     await served.add("a", AdapterRecipe(seed=73))
     b = await served.add("b", AdapterRecipe(seed=74))
@@ -52,7 +52,7 @@ async def test_a_slow_disk_stalls_nobody(engine: Make, tiny_base: Path) -> None:
     read_into = AdapterImage.read_into
 
     def slow(image: AdapterImage, buffer: memoryview) -> None:
-        time.sleep(1.0)
+        time.sleep(3.0)
         read_into(image, buffer)
 
     stream = served.submit("a", max_tokens=200)
@@ -61,13 +61,13 @@ async def test_a_slow_disk_stalls_nobody(engine: Make, tiny_base: Path) -> None:
         cold, streamed = await asyncio.gather(served.ask("b"), read(stream))
     assert cold.ids == expected(tiny_base, b)
     assert cold.record.tier_at_arrival == "disk"
-    assert cold.record.adapter_load_s >= 0.9
+    assert cold.record.adapter_load_s >= 2.9
     gaps = [after - before for before, after in pairwise(streamed.times_s)]
-    assert max(gaps) < 0.8, "a stream waited for another's disk"
+    assert max(gaps) < 2.0, "a stream waited for another's disk"
     load = (await served.row("b")).last_load
     assert load is not None
     phases = {phase.name: phase.duration_s for phase in load.phases}
-    assert phases["read"] >= 1.0
+    assert phases["read"] >= 3.0
     assert set(phases) == {"load queue", "read", "verify", "allocate", "copy"}
     assert load.waiters == (cold.record.id,)
 
