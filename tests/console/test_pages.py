@@ -136,7 +136,7 @@ def test_evict_says_what_it_would_do(visit: Visit, site: str) -> None:
     dialog.get_by_text("The next request for each of them is a cold start.").wait_for()
     assert len(httpx.get(f"{site}/poke/calls").json()) == before
     dialog.get_by_role("button", name="Cancel").click()
-    dialog.wait_for(state="detached")
+    dialog.wait_for(state="hidden")
 
 
 def test_register_checks_before_it_accepts(visit: Visit) -> None:
