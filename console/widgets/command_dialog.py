@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from console.actions import Actions
-    from engine import AdapterRow, ControlOutcome, Tier, Verb
+    from engine import AdapterId, AdapterRow, ControlOutcome, Tier, Verb
 
 SHOWN: Final = 8
 VERB_WORDS: Final = {"pin": "Pin", "warm": "Warm", "evict": "Evict", "unpin": "Unpin"}
@@ -41,6 +41,7 @@ class CommandForm:
 
     def __init__(self, verb: Verb, rows: Sequence[AdapterRow], actions: Actions, dialog: ui.dialog) -> None:
         self._verb, self._rows, self._actions, self._dialog = verb, rows, actions, dialog
+        self._allowed: Sequence[AdapterRow] = rows
         self._horizon = DEFAULT_HORIZON
         self._tier: Tier = "host" if verb == "evict" else "device"
         name = rows[0].alias if len(rows) == 1 else fmt.plural(len(rows), "adapter")
@@ -99,15 +100,20 @@ class CommandForm:
 
     def _arm(self) -> None:
         needs_reason = self._verb == "pin" and self._horizon == "none" and not (self._reason.value or "").strip()
-        words = f"{self._title} {FOR_WORDS[self._horizon]}" if self._verb == "pin" else self._title
+        words = self._title
+        if 0 < len(self._allowed) < len(self._rows):
+            words = f"{VERB_WORDS[self._verb]} {len(self._allowed)} of {fmt.plural(len(self._rows), 'adapter')}"
+        if self._verb == "pin":
+            words += f" {FOR_WORDS[self._horizon]}"
         self._button.default_slot.children[0].text = words  # type: ignore[attr-defined]
-        enable(self._button, not needs_reason, "A pin with no end needs a reason")
+        why_not = "A pin with no end needs a reason" if needs_reason else "Refused; the reason is above"
+        enable(self._button, bool(self._allowed) and not needs_reason, why_not)
 
-    def _commands(self) -> list[Command]:
+    def _commands(self, rows: Sequence[AdapterRow]) -> list[Command]:
         until = end_of(self._horizon, time.time()) if self._verb == "pin" else None
         reason = (self._reason.value or "").strip() if self._verb == "pin" else ""
         return [
-            Command(verb=self._verb, ref=row.id, tenant=row.tenant, tier=self._tier, until_unix=until, reason=reason) for row in self._rows
+            Command(verb=self._verb, ref=row.id, tenant=row.tenant, tier=self._tier, until_unix=until, reason=reason) for row in rows
         ]
 
     def _look(self) -> None:
@@ -115,27 +121,37 @@ class CommandForm:
 
     async def _ask(self) -> None:
         outcomes: list[ControlOutcome] = []
-        refused: LoradeckError | None = None
-        for command in self._commands():
+        refused: dict[AdapterId, LoradeckError] = {}
+        for row, command in zip(self._rows, self._commands(self._rows), strict=True):
             try:
                 outcomes.append(await self._actions.preview(command))
             except LoradeckError as error:
-                refused = error
-                break
+                refused[row.id] = error
+        self._allowed = [row for row in self._rows if row.id not in refused]
         self._preview.clear()
         with self._preview:
-            if refused is not None:
-                refusal(self._verb, refused)
-            elif len(outcomes) == 1 and outcomes[0].arithmetic:
-                _one(outcomes[0])
-            else:
-                _many(self._verb, outcomes)
+            self._show(outcomes, refused)
         etas = [outcome.eta_s for outcome in outcomes if outcome.eta_s is not None]
         self._hint.text = f"Ready in about {fmt.latency_text(sum(etas))}" if etas and self._verb != "evict" else ""
+        self._arm()
+
+    def _show(self, outcomes: Sequence[ControlOutcome], refused: dict[AdapterId, LoradeckError]) -> None:
+        if refused and not outcomes:
+            refusal(self._verb, next(iter(refused.values())))
+            return
+        if len(outcomes) == 1 and outcomes[0].arithmetic:
+            _one(outcomes[0])
+        else:
+            _many(self._verb, outcomes)
+        with box("checks"):
+            for row in [row for row in self._rows if row.id in refused][:SHOWN]:
+                _effect("crit", "crit", f"Not {row.alias}. {refused[row.id].message}")
+            if len(refused) > SHOWN:
+                _effect("crit", "crit", f"And not {len(refused) - SHOWN:,} more.")
 
     async def _apply(self) -> None:
         self._dialog.close()
-        await self._actions.apply(self._commands())
+        await self._actions.apply(self._commands(self._allowed))
 
 
 def _one(outcome: ControlOutcome) -> None:
