@@ -112,9 +112,7 @@ class CommandForm:
     def _commands(self, rows: Sequence[AdapterRow]) -> list[Command]:
         until = end_of(self._horizon, time.time()) if self._verb == "pin" else None
         reason = (self._reason.value or "").strip() if self._verb == "pin" else ""
-        return [
-            Command(verb=self._verb, ref=row.id, tenant=row.tenant, tier=self._tier, until_unix=until, reason=reason) for row in rows
-        ]
+        return [Command(verb=self._verb, ref=row.id, tenant=row.tenant, tier=self._tier, until_unix=until, reason=reason) for row in rows]
 
     def _look(self) -> None:
         background_tasks.create(self._ask(), context=self._preview)
