@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kernels.decode_cpu import DecodePlan
     from kernels.lora_batch import LoraBatch
 
 
@@ -41,7 +40,5 @@ class ForwardBatch:
     """Host copy, one a sequence: (first query, end query, keys)."""
     logit_rows: Tensor
     """[R] int64: tokens whose logits are wanted."""
-    decode_plan: DecodePlan | None = None
-    """What the CPU path works out once for all layers; None elsewhere."""
     lora: LoraBatch | None = None
     """None: no adapter in the batch, and no LoRA kernel is launched."""

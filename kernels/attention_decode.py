@@ -8,21 +8,18 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
-from torch.nn import functional
+from numba import njit
 
+from kernels.cpu_loop import MATH, CpuLoop, exp, f32, float_bits, float_from, floats, ints, share, thread_num
 from kernels.dispatch import implementation, require, require_pages
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from torch import Tensor
-
-    from kernels.decode_cpu import DecodePlan
 
 SPLIT_KEYS = 256
 """Keys of one program: fixed, so that a sequence is summed in the same order in any batch."""
 
-GROUPED_FROM_KEYS = 256
-"""CPU: above this many keys the query heads of a key head are faster as queries than as heads."""
+NO_SCORE = f32(-3.0e38)
 
 
 def attention_decode(
@@ -35,17 +32,14 @@ def attention_decode(
     max_length: int,
     scale: float,
     window: int | None = None,
-    plan: DecodePlan | None = None,
 ) -> Tensor:
     """Softmax attention of each query over the first ``lengths[b]`` keys of its pages, the last ``window`` of them where one is given.
 
     q [B, Hq, D], heads contiguous · k_pages, v_pages [N, page_tokens, Hk, D], contiguous inside a page · page_table [B, P] int32, any valid
     page beyond the length · lengths [B] int32 ≤ max_length ≤ P·page_tokens; 0 gives zeros · → [B, Hq, D]. What lies beyond a length
-    (NaN included) does not matter. ``plan`` is what a CPU step has worked out once for all layers; it serves layers without a window.
+    (NaN included) does not matter.
     Bytes: 2·sum(lengths)·Hk·D·itemsize. Flops: 4·sum(lengths)·Hq·D.
     """
-    if plan is not None and window is None:
-        return plan.attend(q, k_pages, v_pages, scale=scale)
     require_pages(q, k_pages, v_pages, "attention_decode")
     require(0 <= max_length <= page_table.shape[1] * k_pages.shape[1], "attention_decode", "max_length must fit in the page table")
     if not q.shape[0] or not max_length:
@@ -56,7 +50,9 @@ def attention_decode(
         case "triton":
             return attention_decode_triton(q, k_pages, v_pages, page_table, lengths, max_length=max_length, scale=scale, window=window)
         case "cpu":
-            return _attention_decode_cpu(q, k_pages, v_pages, page_table, lengths, scale=scale, window=window)
+            return _attention_decode_cpu(
+                q, k_pages, v_pages, page_table, lengths, max_length=max_length, scale=scale, window=window
+            )  # fmt: skip
 
 
 def attention_decode_reference(
@@ -75,51 +71,145 @@ def attention_decode_reference(
 
 
 def _attention_decode_cpu(
-    q: Tensor, k_pages: Tensor, v_pages: Tensor, page_table: Tensor, lengths: Tensor, *, scale: float, window: int | None
+    q: Tensor,
+    k_pages: Tensor,
+    v_pages: Tensor,
+    page_table: Tensor,
+    lengths: Tensor,
+    *,
+    max_length: int,
+    scale: float,
+    window: int | None,
 ) -> Tensor:
-    """Attend in one go, or where that would gather twice the pages there are, in groups of like lengths."""
-    counts = lengths.numpy()
-    if 2 * counts.sum() >= len(counts) * counts.max():
-        return _attend_padded(q, k_pages, v_pages, page_table, lengths, scale=scale, window=window)
+    """Read the pages where they lie; nothing is gathered."""
+    if q.dtype != torch.float32:
+        return attention_decode_reference(q, k_pages, v_pages, page_table, lengths, scale=scale, window=window)
+    num_sequences, num_q_heads, size = q.shape
+    page_tokens, num_kv_heads = k_pages.shape[1:3]
     out = torch.empty_like(q, memory_format=torch.contiguous_format)
-    for rows in like_lengths(counts):
-        part = _attend_padded(q[rows], k_pages, v_pages, page_table[rows], lengths[rows], scale=scale, window=window)
-        out[rows] = part
+    scores = q.new_empty(torch.get_num_threads(), num_q_heads // num_kv_heads, max_length)
+    addresses = [each.data_ptr() for each in (q, k_pages, v_pages, page_table, lengths, out, scores)]
+    strides = (q.stride(0), k_pages.stride(0), page_table.stride(0))
+    sizes = (num_sequences, num_q_heads, num_kv_heads, size, page_tokens, max_length)
+    attention_decode_loop(num_sequences * max_length * num_kv_heads * size, *addresses, *strides, *sizes, float_bits(scale), window or 0)
     return out
 
 
-def like_lengths(lengths: NDArray[np.int32]) -> list[Tensor]:
-    """Indices of the sequences, longest first, cut where a length falls under half of the group's longest."""
-    order = np.argsort(-lengths, kind="stable")
-    levels = np.frexp(lengths[order].max(initial=1) / np.maximum(lengths[order], 1))[1]
-    return [torch.from_numpy(group) for group in np.split(order, np.flatnonzero(np.diff(levels)) + 1)]
+@CpuLoop
+def attention_decode_loop(a):  # type: ignore[no-untyped-def]
+    """Each thread takes a run of key heads, each with the query heads that share it: runs of about as many keys.
+
+    A head's sums have one order, whoever makes them and whatever else is in the batch.
+    """
+    q, k_pages, v_pages, page_table, lengths = floats(a[0]), floats(a[1]), floats(a[2]), ints(a[3]), ints(a[4])
+    out, scores, stride_q, stride_page, stride_table = floats(a[5]), floats(a[6]), a[7], a[8], a[9]
+    num_sequences, num_q_heads, num_kv_heads, size, page_tokens, max_length = a[10], a[11], a[12], a[13], a[14], a[15]
+    scale, window = float_from(a[16]), a[17]
+    group = num_q_heads // num_kv_heads
+    row, o_scores = num_kv_heads * size, np.int64(thread_num()) * group * max_length
+    work, done = 0, 0
+    for sequence in range(num_sequences):
+        work += num_kv_heads * (lengths[sequence] + 1)
+    first_work, end_work = share(work)
+    for item in range(num_sequences * num_kv_heads):
+        sequence, head = item // num_kv_heads, item % num_kv_heads
+        length = np.int64(lengths[sequence])
+        mine = first_work <= done < end_work
+        done += length + 1
+        if not mine:
+            continue
+        begin = max(length - window, 0) if window > 0 else 0
+        o_q, o_out = sequence * stride_q + head * group * size, (sequence * num_q_heads + head * group) * size
+        for d in range(group * size):
+            out[o_out + d] = f32(0.0)
+        key = begin
+        while key < length:
+            page = np.int64(page_table[sequence * stride_table + key // page_tokens]) * stride_page
+            count = min(length - key, page_tokens - key % page_tokens)
+            score_page(
+                q, o_q, k_pages, page + key % page_tokens * row + head * size, row, size, group, count, scores, o_scores + key, max_length
+            )
+            key += count
+        for g in range(group):
+            softmax_in_place(scores, o_scores + g * max_length + begin, length - begin, scale)
+        key = begin
+        while key < length:
+            page = np.int64(page_table[sequence * stride_table + key // page_tokens]) * stride_page
+            count = min(length - key, page_tokens - key % page_tokens)
+            mix_page(
+                out,
+                o_out,
+                v_pages,
+                page + key % page_tokens * row + head * size,
+                row,
+                size,
+                group,
+                count,
+                scores,
+                o_scores + key,
+                max_length,
+            )
+            key += count
 
 
-def _attend_padded(
-    q: Tensor, k_pages: Tensor, v_pages: Tensor, page_table: Tensor, lengths: Tensor, *, scale: float, window: int | None
-) -> Tensor:
-    """Gather the pages up to the longest, zero what may not be read (0 · NaN is NaN), then one fused attention over all sequences."""
-    num_sequences, num_q_heads, size = q.shape
-    page_tokens, num_kv_heads = k_pages.shape[1:3]
-    num_pages = max(1, -(-int(lengths.max()) // page_tokens))
-    num_keys = num_pages * page_tokens
-    pages = page_table[:, :num_pages].reshape(-1)
-    gathered = k_pages.new_empty(2, num_sequences * num_pages, page_tokens, num_kv_heads, size)
-    torch.index_select(k_pages, 0, pages, out=gathered[0])
-    torch.index_select(v_pages, 0, pages, out=gathered[1])
-    position = torch.arange(num_keys, dtype=lengths.dtype)
-    last = lengths.unsqueeze(1)
-    unread = position >= last
-    if window is not None:
-        unread |= position < last - window
-    rows = gathered.view(2, num_sequences * num_keys, num_kv_heads * size)
-    rows.index_fill_(1, unread.view(-1).nonzero().view(-1), 0.0)
-    mask = q.new_zeros(unread.shape).masked_fill_(unread, -torch.inf)[:, None, None]  # [B, 1, 1, keys]
-    keys, values = gathered.view(2, num_sequences, num_keys, num_kv_heads, size).transpose(2, 3)
-    heads = (num_q_heads, 1) if num_keys <= GROUPED_FROM_KEYS else (num_kv_heads, num_q_heads // num_kv_heads)
-    queries = q.view(num_sequences, *heads, size)
-    out = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scale, enable_gqa=heads[1] == 1)
-    return out.reshape(num_sequences, num_q_heads, size)
+@njit(inline="always", fastmath=MATH, error_model="numpy")
+def score_page(q, o_q, keys, o_key, row, size, group, count, scores, o_score, stride_score):  # type: ignore[no-untyped-def]
+    """Products of the group's queries with ``count`` keys that lie ``row`` apart, four keys to a pass over a query."""
+    for g in range(group):
+        o_query, o_s = o_q + g * size, o_score + g * stride_score
+        key = 0
+        while key + 4 <= count:
+            o_0 = o_key + key * row
+            o_1, o_2, o_3 = o_0 + row, o_0 + 2 * row, o_0 + 3 * row
+            s_0, s_1, s_2, s_3 = f32(0.0), f32(0.0), f32(0.0), f32(0.0)
+            for d in range(size):
+                x = q[o_query + d]
+                s_0 += x * keys[o_0 + d]
+                s_1 += x * keys[o_1 + d]
+                s_2 += x * keys[o_2 + d]
+                s_3 += x * keys[o_3 + d]
+            scores[o_s + key], scores[o_s + key + 1], scores[o_s + key + 2], scores[o_s + key + 3] = s_0, s_1, s_2, s_3
+            key += 4
+        while key < count:
+            s_0 = f32(0.0)
+            for d in range(size):
+                s_0 += q[o_query + d] * keys[o_key + key * row + d]
+            scores[o_s + key] = s_0
+            key += 1
+
+
+@njit(inline="always", fastmath=MATH, error_model="numpy")
+def softmax_in_place(scores, o_score, count, scale):  # type: ignore[no-untyped-def]
+    """Of ``count`` scores times ``scale``."""
+    peak, total = NO_SCORE, f32(0.0)
+    for key in range(count):
+        scores[o_score + key] *= scale
+        peak = max(peak, scores[o_score + key])
+    for key in range(count):
+        weight = exp(scores[o_score + key] - peak)
+        scores[o_score + key] = weight
+        total += weight
+    for key in range(count):
+        scores[o_score + key] /= total
+
+
+@njit(inline="always", fastmath=MATH, error_model="numpy")
+def mix_page(out, o_out, values, o_value, row, size, group, count, weights, o_weight, stride_weight):  # type: ignore[no-untyped-def]
+    """Add ``count`` values, each by its weight, to the group's outputs, four values to a pass over an output."""
+    for g in range(group):
+        o_o, o_w = o_out + g * size, o_weight + g * stride_weight
+        key = 0
+        while key + 4 <= count:
+            o_0 = o_value + key * row
+            o_1, o_2, o_3 = o_0 + row, o_0 + 2 * row, o_0 + 3 * row
+            w_0, w_1, w_2, w_3 = weights[o_w + key], weights[o_w + key + 1], weights[o_w + key + 2], weights[o_w + key + 3]
+            for d in range(size):
+                out[o_o + d] += w_0 * values[o_0 + d] + w_1 * values[o_1 + d] + w_2 * values[o_2 + d] + w_3 * values[o_3 + d]
+            key += 4
+        while key < count:
+            for d in range(size):
+                out[o_o + d] += weights[o_w + key] * values[o_value + key * row + d]
+            key += 1
 
 
 def attention_decode_triton(

@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.cpu_loop import CpuLoop, floats, longs, share
 from kernels.dispatch import implementation, require
 
 if TYPE_CHECKING:
@@ -42,18 +43,29 @@ def kv_write_reference(k: Tensor, v: Tensor, k_pages: Tensor, v_pages: Tensor, k
 
 
 def _kv_write_cpu(k: Tensor, v: Tensor, k_pages: Tensor, v_pages: Tensor, kv_slots: Tensor) -> None:
-    """The reference in numpy: a third of the time of torch's indexed store at one token a sequence."""
-    slots = kv_slots.numpy()
-    if k.dtype == torch.bfloat16:  # numpy has no such type; the bits are what is stored
-        k, v, k_pages, v_pages = (tensor.view(torch.int16) for tensor in (k, v, k_pages, v_pages))
-    k_rows, v_rows = k.numpy(), v.numpy()
-    if slots.min(initial=0) < 0:
-        kept = slots >= 0
-        slots, k_rows, v_rows = slots[kept], k_rows[kept], v_rows[kept]
-    pages = slots // k_pages.shape[1]
-    offsets = slots - pages * k_pages.shape[1]
-    k_pages.numpy()[pages, offsets] = k_rows
-    v_pages.numpy()[pages, offsets] = v_rows
+    if k.dtype != torch.float32:
+        kv_write_reference(k, v, k_pages, v_pages, kv_slots)
+        return
+    num_tokens, num_heads, size = k.shape
+    addresses = (k.data_ptr(), v.data_ptr(), k_pages.data_ptr(), v_pages.data_ptr(), kv_slots.data_ptr())
+    strides = (k.stride(0), v.stride(0), k_pages.stride(0))
+    kv_write_loop(2 * k.numel(), *addresses, *strides, num_tokens, k_pages.shape[1], num_heads * size)
+
+
+@CpuLoop
+def kv_write_loop(a):  # type: ignore[no-untyped-def]
+    """Each thread takes a run of tokens."""
+    k, v, k_pages, v_pages, kv_slots = floats(a[0]), floats(a[1]), floats(a[2]), floats(a[3]), longs(a[4])
+    stride_k, stride_v, stride_page, num_tokens, page_tokens, row = a[5], a[6], a[7], a[8], a[9], a[10]
+    first, end = share(num_tokens)
+    for token in range(first, end):
+        slot = kv_slots[token]
+        if slot >= 0:
+            o_page = slot // page_tokens * stride_page + slot % page_tokens * row
+            for d in range(row):
+                k_pages[o_page + d] = k[token * stride_k + d]
+            for d in range(row):
+                v_pages[o_page + d] = v[token * stride_v + d]
 
 
 def kv_write_triton(k: Tensor, v: Tensor, k_pages: Tensor, v_pages: Tensor, kv_slots: Tensor) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
-from torch.nn import functional
 
+from kernels.cpu_loop import CpuLoop, f32, float_bits, float_from, floats, share
 from kernels.dispatch import implementation, require
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ def rms_norm(x: Tensor, weight: Tensor, *, eps: float, residual: Tensor | None =
         case "triton":
             return rms_norm_triton(x, weight, eps=eps, residual=residual)
         case "cpu":
-            total = x if residual is None else torch.add(x, residual)
-            return functional.rms_norm(total, weight.shape, weight, eps), total
+            return _rms_norm_cpu(x, weight, eps=eps, residual=residual)
 
 
 def rms_norm_reference(x: Tensor, weight: Tensor, *, eps: float, residual: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -39,6 +39,42 @@ def rms_norm_reference(x: Tensor, weight: Tensor, *, eps: float, residual: Tenso
     wide = total.float()
     scale = torch.rsqrt(wide.square().mean(dim=1, keepdim=True) + eps)
     return (wide * scale * weight.float()).to(x.dtype), total
+
+
+def _rms_norm_cpu(x: Tensor, weight: Tensor, *, eps: float, residual: Tensor | None) -> tuple[Tensor, Tensor]:
+    """One pass a row for the sum, one for the product, which finds the row in the cache."""
+    if x.dtype != torch.float32 or (residual is not None and residual.stride(1) != 1):
+        return rms_norm_reference(x, weight, eps=eps, residual=residual)
+    num_rows, size = x.shape
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    total = x if residual is None else torch.empty_like(y)
+    added, stride_added = (0, 0) if residual is None else (residual.data_ptr(), residual.stride(0))
+    strides = (x.stride(0), stride_added, total.stride(0))
+    addresses = (x.data_ptr(), added, weight.data_ptr(), y.data_ptr(), total.data_ptr())
+    rms_norm_loop(x.numel(), *addresses, *strides, num_rows, size, float_bits(eps))
+    return y, total
+
+
+@CpuLoop
+def rms_norm_loop(a):  # type: ignore[no-untyped-def]
+    """Each thread takes a run of rows."""
+    x, residual, weight, y, total = floats(a[0]), floats(a[1]), floats(a[2]), floats(a[3]), floats(a[4])
+    stride_x, stride_residual, stride_total, num_rows, size, eps = a[5], a[6], a[7], a[8], a[9], float_from(a[10])
+    first, end = share(num_rows)
+    for row in range(first, end):
+        o_x, o_residual, o_total, o_y = row * stride_x, row * stride_residual, row * stride_total, row * size
+        squares = f32(0.0)
+        if a[1] != 0:
+            for d in range(size):
+                value = x[o_x + d] + residual[o_residual + d]
+                total[o_total + d] = value
+                squares += value * value
+        else:
+            for d in range(size):
+                squares += x[o_x + d] * x[o_x + d]
+        scale = f32(1.0) / np.sqrt(squares / f32(size) + eps)
+        for d in range(size):
+            y[o_y + d] = total[o_total + d] * scale * weight[d]
 
 
 def rms_norm_triton(x: Tensor, weight: Tensor, *, eps: float, residual: Tensor | None = None) -> tuple[Tensor, Tensor]:

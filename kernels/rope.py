@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.cpu_loop import CpuLoop, floats, longs, share
 from kernels.dispatch import implementation, require
 
 if TYPE_CHECKING:
@@ -42,26 +43,33 @@ def rope_reference(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Te
 
 def _rope_cpu(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor) -> None:
     """Rotate ``q`` and ``k`` together where they lie side by side in one qkv tensor."""
-    angle_cos = cos.index_select(0, positions).unsqueeze(1)
-    angle_sin = sin.index_select(0, positions).unsqueeze(1)
-    num_tokens, num_heads, size = q.shape
-    if k.data_ptr() == q.data_ptr() + num_heads * size * q.itemsize and k.stride(0) == q.stride(0):
-        _rotate(q.as_strided((num_tokens, num_heads + k.shape[1], size), q.stride()), angle_cos, angle_sin)
-    else:
-        _rotate(q, angle_cos, angle_sin)
-        _rotate(k, angle_cos, angle_sin)
-
-
-def _rotate(x: Tensor, angle_cos: Tensor, angle_sin: Tensor) -> None:
-    if x.dtype != torch.float32:
-        wide = x.float()
-        _rotate(wide, angle_cos, angle_sin)
-        x.copy_(wide)
+    if q.dtype != torch.float32:
+        rope_reference(q, k, cos, sin, positions)
         return
-    first, second = x.chunk(2, dim=-1)
-    old = first.clone()
-    first.mul_(angle_cos).addcmul_(second, angle_sin, value=-1)
-    second.mul_(angle_cos).addcmul_(old, angle_sin)
+    num_tokens, num_heads, size = q.shape
+    tables = (cos.data_ptr(), sin.data_ptr(), positions.data_ptr())
+    if k.data_ptr() == q.data_ptr() + num_heads * size * q.itemsize and k.stride(0) == q.stride(0):
+        num_heads += k.shape[1]
+    else:
+        rope_loop(k.numel(), k.data_ptr(), *tables, k.stride(0), num_tokens, k.shape[1], size // 2)
+    rope_loop(num_tokens * num_heads * size, q.data_ptr(), *tables, q.stride(0), num_tokens, num_heads, size // 2)
+
+
+@CpuLoop
+def rope_loop(a):  # type: ignore[no-untyped-def]
+    """Each thread takes a run of tokens."""
+    x, cos, sin, positions = floats(a[0]), floats(a[1]), floats(a[2]), longs(a[3])
+    stride, num_tokens, num_heads, half = a[4], a[5], a[6], a[7]
+    begin, end = share(num_tokens)
+    for token in range(begin, end):
+        angle = positions[token] * half
+        for head in range(num_heads):
+            first = token * stride + head * 2 * half
+            second = first + half
+            for d in range(half):
+                turned = x[first + d] * cos[angle + d] - x[second + d] * sin[angle + d]
+                x[second + d] = x[second + d] * cos[angle + d] + x[first + d] * sin[angle + d]
+                x[first + d] = turned
 
 
 def rope_triton(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 import triton
 import triton.language as tl
-from torch.nn import functional
 
+from kernels.cpu_loop import CpuLoop, exp, f32, floats, share
 from kernels.dispatch import implementation, require
 
 if TYPE_CHECKING:
@@ -30,14 +30,34 @@ def silu_mul(gate_up: Tensor) -> Tensor:
         case "triton":
             return silu_mul_triton(gate_up)
         case "cpu":
-            gate, up = gate_up.chunk(2, dim=1)
-            return functional.silu(gate).mul_(up)
+            return _silu_mul_cpu(gate_up)
 
 
 def silu_mul_reference(gate_up: Tensor) -> Tensor:
     """Plain torch; the gradient path."""
     gate, up = gate_up.float().chunk(2, dim=1)
     return (gate * torch.sigmoid(gate) * up).to(gate_up.dtype)
+
+
+def _silu_mul_cpu(gate_up: Tensor) -> Tensor:
+    if gate_up.dtype != torch.float32:
+        return silu_mul_reference(gate_up)
+    num_rows, size = gate_up.shape[0], gate_up.shape[1] // 2
+    out = gate_up.new_empty(num_rows, size)
+    silu_mul_loop(out.numel(), gate_up.data_ptr(), out.data_ptr(), gate_up.stride(0), num_rows, size)
+    return out
+
+
+@CpuLoop
+def silu_mul_loop(a):  # type: ignore[no-untyped-def]
+    """Each thread takes a run of rows."""
+    gate_up, out, stride, num_rows, size = floats(a[0]), floats(a[1]), a[2], a[3], a[4]
+    first, end = share(num_rows)
+    for row in range(first, end):
+        o_gate, o_up, o_out = row * stride, row * stride + size, row * size
+        for m in range(size):
+            gate = gate_up[o_gate + m]
+            out[o_out + m] = gate / (f32(1.0) + exp(-gate)) * gate_up[o_up + m]
 
 
 def silu_mul_triton(gate_up: Tensor) -> Tensor:

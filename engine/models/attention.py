@@ -50,7 +50,6 @@ def _decode(q: Tensor, batch: ForwardBatch, pages: tuple[Tensor, Tensor], scale:
         max_length=batch.max_decode_length,
         scale=scale,
         window=window,
-        plan=batch.decode_plan,
     )
 
 

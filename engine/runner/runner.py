@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ from engine.batch import ForwardBatch
 from engine.plan import SampledToken, StepResult
 from engine.runner.build import adapter_runs, build_batch, wants_prompt_logprobs
 from engine.runner.sampler import sample, score_tokens
-from kernels.decode_cpu import DecodePlan, DecodeScratch, can_plan
 from kernels.lora_batch import LoraBatch, cut_runs
 
 if TYPE_CHECKING:
@@ -44,7 +42,6 @@ class Runner:
         self._slot_of = slot_of
         self._device = model.device
         self._lora: LoraBatch | None = None
-        self._decode_scratch = DecodeScratch()
 
     @torch.inference_mode()
     def run(self, plan: StepPlan) -> StepResult:
@@ -52,7 +49,6 @@ class Runner:
         started_s = time.perf_counter()
         runs = adapter_runs(plan, self._slot_of)
         batch = build_batch(plan, page_tokens=self._arena.layout.page_tokens, device=self._device, lora=self._lora_batch(runs))
-        batch = dataclasses.replace(batch, decode_plan=self._decode_plan(batch))
         logits = self._forward(batch)
         sampling = [index for index, row in enumerate(plan.rows) if row.samples]
         tokens = sample(logits[: len(sampling)], [plan.rows[index].sequence for index in sampling])
@@ -96,16 +92,6 @@ class Runner:
         if self.graphs is not None and self.graphs.can_replay(batch):
             return self.graphs.replay(batch)
         return self.model.forward(batch, self._arena)
-
-    def _decode_plan(self, batch: ForwardBatch) -> DecodePlan | None:
-        """What every layer's decode attention shares, where the CPU path serves it."""
-        if not can_plan(batch.decode_lengths, self._arena.flat.dtype):
-            return None
-        spec, layout = self.model.spec, self._arena.layout
-        heads = (spec.num_heads, spec.num_kv_heads, spec.head_dim)
-        return DecodePlan(
-            batch.decode_pages, batch.decode_lengths, page_tokens=layout.page_tokens, heads=heads, scratch=self._decode_scratch
-        )
 
     def _lora_batch(self, runs: tuple[Run, ...]) -> LoraBatch | None:
         """The prepared batch of these runs, kept while neither they nor the slot table change."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import chain
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from kernels import attention_decode
-from kernels.attention_decode import attention_decode_reference, attention_decode_triton, like_lengths
+from kernels.attention_decode import attention_decode_reference, attention_decode_triton
 from tests.kernels.compare import assert_near
 from tests.kernels.paged import pages_of
 
@@ -82,14 +80,6 @@ def test_empty(max_length: int) -> None:
     assert none.shape == (0, 1, 16)
     dead = attention_decode(torch.randn(1, 1, 16), *pages, paged.page_table, paged.lengths * 0, max_length=max_length, scale=1.0)
     assert torch.equal(dead, torch.zeros(1, 1, 16))
-
-
-def test_like_lengths_waste_less_than_half() -> None:
-    """Every sequence is in one group, and over half as long as the longest of it."""
-    lengths = np.array([3, 500, 1, 260, 249, 0, 40, 7], dtype=np.int32)
-    groups = [group.tolist() for group in like_lengths(lengths)]
-    assert sorted(chain.from_iterable(groups)) == list(range(8))
-    assert all(2 * lengths[i] >= lengths[group].max() for group in groups for i in group if lengths[i] > 0)
 
 
 def test_refuses_a_short_table() -> None:
