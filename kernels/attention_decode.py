@@ -107,7 +107,7 @@ def attention_decode_loop(a):  # type: ignore[no-untyped-def]
     scale, window = float_from(a[16]), a[17]
     group = num_q_heads // num_kv_heads
     row, o_scores = num_kv_heads * size, np.int64(thread_num()) * group * max_length
-    work, done = 0, 0
+    work, done = np.int64(0), np.int64(0)
     for sequence in range(num_sequences):
         work += num_kv_heads * (lengths[sequence] + 1)
     first_work, end_work = share(work)
