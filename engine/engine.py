@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +19,7 @@ from engine.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from engine.control import ControlOutcome, Verb
     from engine.events import EventPage
@@ -57,6 +57,8 @@ class Engine:
         self.clock: Clock = clock or MonotonicClock()
         self._stuck_after_s = stuck_after_s
         self._loop: EngineLoop | None = None
+        self.before_stop: list[Callable[[], None]] = []
+        """Called by ``stop`` while the engine still serves: what was started beside it ends first."""
 
     def start(self, progress: Callable[[str, float | None], None] = lambda _text, _share: None) -> None:
         """Load the base and start serving; blocks. ``progress`` hears (what, share done or None). Raises BaseRefused."""
@@ -74,10 +76,17 @@ class Engine:
 
     def stop(self) -> None:
         """End after the step under way; safe to call again."""
+        for end in list(self.before_stop):
+            end()
         if self._loop is not None and self._loop.is_alive:
             self._watchdog.stop()
             self._loop.stop()
             self._host.close()
+
+    @property
+    def host(self) -> ModelHost:
+        """The parts behind it, for the rest of the whole; doors use the methods."""
+        return self._host
 
     @property
     def base_name(self) -> str:
@@ -189,7 +198,7 @@ class Engine:
         loop = self._live_loop()
         adapter = self._router.adapter(ref)
         call = ControlCall(verb=verb, adapter=adapter, tier=tier, until_unix=until_unix, reason=reason[:500], by=by, preview=preview)
-        return _forward(lambda: self._control.run(call), loop)
+        return loop.forward(lambda: self._control.run(call))
 
     def snapshot(self) -> EngineSnapshot:
         """The latest; never blocks."""
@@ -226,18 +235,3 @@ class Engine:
             message = f"The engine does not serve now: {health.reason}."
             raise NotReady(message)
         return self._loop
-
-
-def _forward(make: Callable[[], Future[ControlOutcome]], loop: EngineLoop) -> Future[ControlOutcome]:
-    """A future that the engine thread fills from the one that ``make`` returns there."""
-    outer: Future[ControlOutcome] = Future()
-
-    def copy(inner: Future[ControlOutcome]) -> None:
-        error = inner.exception()
-        if error is not None:
-            outer.set_exception(error)
-        else:
-            outer.set_result(inner.result())
-
-    loop.post(lambda: make().add_done_callback(copy))
-    return outer

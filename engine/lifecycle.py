@@ -113,7 +113,7 @@ class AdapterLifecycle(ResidencyListener):
         residency = self._host.residency
         if entry.on_device:
             return 0.0
-        from_tier: Tier = "host" if entry.record.id in residency.host else "disk"
+        from_tier = entry.tier(in_host=entry.record.id in residency.host)
         if from_tier == tier:
             return 0.0
         total_s, pages = self._load_s.get((from_tier, tier), (0.0, 0))

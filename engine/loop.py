@@ -67,6 +67,20 @@ class EngineLoop:
         self.post(run)
         return future.result(timeout=timeout_s)
 
+    def forward(self, make: Callable[[], Future[T]]) -> Future[T]:
+        """A future that the engine thread fills from the one that ``make`` returns there."""
+        outer: Future[T] = Future()
+
+        def copy(inner: Future[T]) -> None:
+            error = inner.exception()
+            if error is not None:
+                outer.set_exception(error)
+            else:
+                outer.set_result(inner.result())
+
+        self.post(lambda: make().add_done_callback(copy))
+        return outer
+
     @property
     def is_alive(self) -> bool:
         """Whether the thread runs."""

@@ -41,6 +41,8 @@ class Request:
     tenant: TenantId = DEFAULT_TENANT
     echo_logprobs: bool = False
     """Also score the prompt's tokens (completions ``echo`` with ``logprobs``)."""
+    prefix_cache: Literal["use", "bypass"] = "use"
+    """``bypass`` computes every prompt token anew and leaves no page for others: a prefill that is measured is then a real one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ class MemorySnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPhase:
-    """One timed part of a load: ``name`` is ``load queue``, ``resolve``, ``read``, ``verify``, ``allocate``, ``copy`` or ``first use``."""
+    """One timed part of a load: ``name`` is ``load queue``, ``download``, ``read``, ``verify``, ``allocate``, ``copy`` or ``first use``."""
 
     name: str
     start_s: float

@@ -36,7 +36,7 @@ PARTS: dict[str, set[str]] = {
     "runner": {"adapters", "cache", "memory", "models"},
 }
 WHOLE = {
-    "assemble", "budget", "control", "engine", "lifecycle", "live", "loop", "model_host", "observer", "process", "output",
+    "assemble", "budget", "control", "engine", "lanes", "lifecycle", "live", "loop", "model_host", "observer", "process", "output",
     "placement", "prover", "registration", "requests", "router", "sources", "stream", "watchdog",
 }  # fmt: skip
 DOORS = {"api", "training", "bench", "demo", "deploy"}
@@ -64,6 +64,7 @@ MAY_CATCH_ALL: dict[str, str] = {
     "engine/loop.py::_turn": "the engine thread's last line: a fault ends the requests it hit, never the thread",
     "engine/loop.py::_obey": "likewise for a command",
     "engine/adapters/loader.py::_do": "a loader thread's last line: a fault fails its load, never the thread",
+    "engine/lanes/cold_warm.py::_work": "the comparison thread's last line: a fault ends the comparison, which says so",
     "engine/loop.py::run": "hands what a command raised to the thread that waits for it",
     "engine/tokenizing/tokenizer.py::load": "tokenizers raises plain Exception for a file that it cannot read",
 }

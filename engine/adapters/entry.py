@@ -106,6 +106,8 @@ class AdapterEntry:
     """Asked to leave the device once the last lease ends."""
     quarantined: bool = False
     retired: bool = False
+    away: bool = False
+    """Its image is at its origin and not on disk; the next read fetches it."""
     probe: Literal["unproven", "ok", "mismatch"] = "unproven"
     recheck: bool = False
     last_used_s: float = 0.0
@@ -119,7 +121,7 @@ class AdapterEntry:
         """Where a request that comes now finds its weights."""
         if self.on_device and self.load is None:
             return "device"
-        return "host" if in_host else "disk"
+        return "host" if in_host else self._stored
 
     def residency(self, *, in_host: bool) -> Residency:
         """The tier, or the way to or from the device."""
@@ -127,4 +129,8 @@ class AdapterEntry:
             return "loading"
         if self.on_device:
             return "device" if self.leave_to is None else "draining"
-        return "host" if in_host else "disk"
+        return "host" if in_host else self._stored
+
+    @property
+    def _stored(self) -> Literal["disk", "remote"]:
+        return "remote" if self.away else "disk"

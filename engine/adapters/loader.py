@@ -40,6 +40,8 @@ class ReadDone:
     read_s: float
     """When the bytes were in memory."""
     verified_s: float
+    fetched_s: float | None = None
+    """When the image had come from its origin; None when it lay on disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +123,10 @@ class Loader:
         started_s = self._clock.now_s()
         copy, error = None, None
         read_s = started_s
+        fetched_s = None
         try:
+            if self._disk.fetch(adapter):
+                fetched_s = self._clock.now_s()
             image = self._disk.open(adapter)
             self._check_layout(image)
             copy = self._disk.read(image)
@@ -132,7 +137,9 @@ class Loader:
         except OSError as fault:
             copy, error = None, LoradeckError(f"The image of {adapter} cannot be read: {fault.strerror}.", code="image_unreadable")
         verified_s = self._clock.now_s()
-        return ReadDone(adapter=adapter, copy=copy, error=error, started_s=started_s, read_s=read_s, verified_s=verified_s)
+        return ReadDone(
+            adapter=adapter, copy=copy, error=error, started_s=started_s, fetched_s=fetched_s, read_s=read_s, verified_s=verified_s
+        )
 
     def _check_layout(self, image: AdapterImage) -> None:
         """An image is packed for one page size and dtype, and a data folder may come from another machine."""

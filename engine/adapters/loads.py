@@ -47,7 +47,8 @@ class LoadPipeline:
         """Begin; it must not be on the device nor under way."""
         adapter = entry.record.id
         copy = self._residency.host.get(adapter)
-        load = Load(asked_s=now_s, from_tier="disk" if copy is None else "host", to_tier=to_tier, stage_since_s=now_s)
+        from_tier = entry.tier(in_host=copy is not None)
+        load = Load(asked_s=now_s, from_tier=from_tier, to_tier=to_tier, stage_since_s=now_s)
         entry.load = load
         if copy is None:
             self.loader.read(adapter)
@@ -63,10 +64,14 @@ class LoadPipeline:
             return
         load = entry.load
         load.add_phase("load queue", load.stage_since_s, done.started_s)
+        read_from_s = done.started_s
+        if done.fetched_s is not None:
+            load.add_phase("download", done.started_s, done.fetched_s, note=f"{entry.record.bytes / 2**20:.1f} MiB")
+            entry.away, read_from_s = False, done.fetched_s
         if done.copy is None:
             self.fail(entry, done.error or LoradeckError(f"The image of {done.adapter} cannot be read."))
             return
-        load.add_phase("read", done.started_s, done.read_s, note=f"disk, {done.copy.nbytes / 2**20:.1f} MiB")
+        load.add_phase("read", read_from_s, done.read_s, note=f"disk, {done.copy.nbytes / 2**20:.1f} MiB")
         load.add_phase("verify", done.read_s, done.verified_s, note="digest")
         self._copying.add(done.adapter)
         self._residency.host.put(done.adapter, done.copy)

@@ -199,6 +199,12 @@ class AdapterResidency:
         entry.probe = "unproven"
         entry.record = dataclasses.replace(entry.record, fingerprint=())
 
+    def mark_away(self, entry: AdapterEntry, *, away: bool) -> None:
+        """Its image was sent to an origin, or is on disk again; it must be neither near nor on its way."""
+        assert not (away and (entry.on_device or entry.load is not None or entry.record.id in self.host))
+        entry.away = away
+        self.listener.changed(entry)
+
     def touch(self, entry: AdapterEntry) -> None:
         """Count a use, for eviction."""
         now_s = self._clock.now_s()

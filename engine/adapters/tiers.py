@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container
     from pathlib import Path
 
+    from engine.adapters.origin import HttpOrigin
     from engine.adapters.pack import PackedAdapter
     from engine.ids import AdapterId
 
@@ -70,12 +71,17 @@ class HostTier:
 
 
 class DiskTier:
-    """One image file a version, written once, named by its id. Safe to use from any thread."""
+    """One image file a version, written once, named by its id. Safe to use from any thread.
+
+    The image of a version that was sent away lies in ``away``, where its origin serves it, until it is brought back.
+    """
 
     def __init__(self, folder: Path, *, pin_memory: bool) -> None:
         self.folder = folder
+        self.away = folder / "away"
+        self.origins: dict[AdapterId, HttpOrigin] = {}
         self._pin_memory = pin_memory
-        folder.mkdir(parents=True, exist_ok=True)
+        self.away.mkdir(parents=True, exist_ok=True)
 
     def path(self, adapter: AdapterId) -> Path:
         """Where the image is or would be."""
@@ -98,8 +104,39 @@ class DiskTier:
         image.read_into(pages.view(-1).numpy().data)
         return HostCopy(table=image.table, pages=pages)
 
+    def fetch(self, adapter: AdapterId) -> bool:
+        """Bring the image from its origin when it is not on disk; False when nothing was to do. Raises OSError."""
+        origin, path = self.origins.get(adapter), self.path(adapter)
+        if origin is None or path.exists():
+            return False
+        beside = path.with_suffix(".image.part")
+        try:
+            origin.fetch(beside)
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+        return True
+
+    def send_away(self, adapter: AdapterId, origin: HttpOrigin) -> None:
+        """From now on the image is on disk only once it was fetched. The origin serves the file in ``away``."""
+        self.origins[adapter] = origin
+        kept = self.away / self.path(adapter).name
+        if kept.exists():
+            self.path(adapter).unlink(missing_ok=True)
+        else:
+            self.path(adapter).replace(kept)
+
+    def bring_back(self, adapter: AdapterId) -> None:
+        """The image is on disk again, and has no origin; nothing happens when it was not sent away."""
+        kept = self.away / self.path(adapter).name
+        if kept.exists():
+            kept.replace(self.path(adapter))
+        self.origins.pop(adapter, None)
+
     def delete(self, adapter: AdapterId) -> None:
         """Remove an image; nothing happens when there is none."""
+        self.origins.pop(adapter, None)
+        (self.away / self.path(adapter).name).unlink(missing_ok=True)
         self.path(adapter).unlink(missing_ok=True)
 
     def _has_sound(self, packed: PackedAdapter) -> bool:
@@ -115,7 +152,12 @@ class DiskTier:
         return (image.page_elems, image.dtype) == (packed.pages.shape[1], packed.pages.dtype)
 
     def sweep(self, keep: Container[AdapterId]) -> None:
-        """Remove what an earlier process left behind: images of other versions, and files half written. Before anything is registered."""
+        """Put right what an earlier process left behind, before anything is registered.
+
+        Images that were away come back; images of other versions and files half written are removed.
+        """
+        for path in self.away.glob("*.image"):
+            path.replace(self.folder / path.name)
         for path in self.folder.glob("*.image*"):
             if path.suffix != ".image" or path.stem not in keep:
                 path.unlink()

@@ -51,9 +51,9 @@ class PrefixCache:
     def lookup(self, sequence: Sequence) -> list[int]:
         """Pages that hold the sequence's first tokens, with a reference taken on each; give them back with ``release``.
 
-        At least its last token is left to compute. Empty where log-probabilities of the prompt are wanted.
+        At least its last token is left to compute. Empty where log-probabilities of the prompt are wanted, or the cache is bypassed.
         """
-        if sequence.request.echo_logprobs:
+        if sequence.request.echo_logprobs or bypasses(sequence):
             return []
         pages = []
         for digest in self._digests(sequence, (sequence.num_tokens - 1) // self._page_tokens):
@@ -80,6 +80,8 @@ class PrefixCache:
 
         Stops at a page that another sequence published first: a running sequence's page ids never change.
         """
+        if bypasses(sequence):
+            return
         full = sequence.num_computed // self._page_tokens
         for i, digest in enumerate(islice(self._digests(sequence, full), sequence.num_shared, None), start=sequence.num_shared):
             if digest in self._blocks:
@@ -90,6 +92,9 @@ class PrefixCache:
 
     def donate(self, sequence: Sequence) -> None:
         """Take over a finished sequence's full computed pages, and free the rest. It holds none afterwards."""
+        if bypasses(sequence):
+            self.drop(sequence)
+            return
         digests = list(self._digests(sequence, sequence.num_computed // self._page_tokens))
         for i, digest in enumerate(digests[sequence.num_shared :], start=sequence.num_shared):
             if digest not in self._blocks:
@@ -152,3 +157,8 @@ class PrefixCache:
             tokens = array("q", sequence.token_ids[i * self._page_tokens : (i + 1) * self._page_tokens])
             digest = hashlib.blake2b(digest + tokens.tobytes(), digest_size=16).digest()
             yield digest
+
+
+def bypasses(sequence: Sequence) -> bool:
+    """Whether it neither reads what others computed nor leaves what it computes."""
+    return sequence.request.prefix_cache == "bypass"
