@@ -32,16 +32,19 @@ PAGES: Final = (
     ("Overview", "/", "overview", "o"),
     ("Adapters", "/adapters", "adapters", "a"),
     ("Playground", "/playground", "playground", "p"),
+    ("Cold and warm", "/cold-warm", "stopwatch", "c"),
 )
 
 
 class Shell:
-    """What a page gets from its frame: the pulse, the place for toasts, and the box it fills."""
+    """What a page gets from its frame: the pulse, the place for toasts, and the boxes it fills."""
 
-    def __init__(self, live: Live, toasts: Toasts, page: Element) -> None:
+    def __init__(self, live: Live, toasts: Toasts, page: Element, bar: Element | None = None) -> None:
         self.live = live
         self.toasts = toasts
         self.page = page
+        self.bar = bar or page
+        """A presenter's bar; elsewhere the page."""
 
 
 def install_assets() -> None:
@@ -73,6 +76,32 @@ def frame(title: str, feed: Feed) -> Iterator[Shell]:
                 toasts = Toasts()
                 yield Shell(live, toasts, page)
         _bottom_bar(title)
+    keys_sheet()
+    ui.skip_link("Skip to the page", target=page)
+    toasts.mount()
+    live.every(lambda: _mark_stale(page, feed))
+    live.start()
+
+
+@contextmanager
+def stage(title: str, feed: Feed) -> Iterator[Shell]:
+    """A presenter's frame: no navigation, a bar of the page's own, and the way back to the console."""
+    live = Live(feed)
+    with box("shell stage"), box("main"):
+        with box("stage-bar", "header"):
+            icon("brand")
+            text("Loradeck", "name desk-only")
+            _tag(feed)
+            text(title, "stage-title")
+            box("gap")
+            bar = box("stage-tools")
+            button("", kind="quiet", glyph="theme", hint="Light or dark (t)").props("data-do=theme")
+            with box("btn quiet bare", "a").props('href=/ title="Back to the console" aria-label="Back to the console"'):
+                icon("close")
+        reconnect_banner()
+        with box("page stage-page", "main").props("id=page tabindex=-1") as page:
+            toasts = Toasts()
+            yield Shell(live, toasts, page, bar)
     keys_sheet()
     ui.skip_link("Skip to the page", target=page)
     toasts.mount()

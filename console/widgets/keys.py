@@ -10,6 +10,7 @@ KEYS: Final = (
     ("g o", "Overview"),
     ("g a", "Adapters"),
     ("g p", "Playground"),
+    ("g c", "Cold and warm"),
     ("/", "Filter adapters"),
     ("j k", "Next and previous row"),
     ("Enter", "Open the row"),

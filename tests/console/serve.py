@@ -1,4 +1,4 @@
-"""Serves the console over the scripted engine: ``python -m tests.console.serve PORT DATA [trouble still cpu many empty brief]``."""
+"""Serves the console over the scripted engine: ``python -m tests.console.serve PORT DATA [trouble still cpu many empty brief wrong]``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import uvicorn
 from fastapi import FastAPI
 
 import console
+from tests.console.scripted_cold_warm import ScriptedColdWarm
 from tests.console.scripted_engine import ScriptedEngine
 
 
@@ -40,7 +41,7 @@ def main(port: int, data: Path, flags: set[str]) -> None:
 
     if "brief" in flags:
         console.RECONNECT_S = 8.0
-    console.build(engine, app)
+    console.build(engine, app, ScriptedColdWarm(wrong="wrong" in flags))
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
 
 

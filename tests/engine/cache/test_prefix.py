@@ -96,6 +96,25 @@ def test_scoring_a_prompt_uses_no_cache() -> None:
     assert rig.start(PROMPT[:16], echo=True).num_shared == 0
 
 
+def test_a_request_that_bypasses_the_cache_neither_reads_nor_leaves() -> None:
+    """It computes what is there already, publishes nothing while it runs, and its pages are free when it ends."""
+    rig = Rig()
+    rig.serve(PROMPT[:40])
+    free = rig.pool.num_free
+    request = Request(id=RequestId("mine"), model="m", prompt_ids=tuple(PROMPT[:60]), tenant=TenantId("t"), prefix_cache="bypass")
+    sequence = Sequence(key=99, request=request, index=0, adapter=None, token_ids=PROMPT[:60], num_prompt=60, arrived_s=0.0)
+    assert rig.cache.lookup(sequence) == []
+    sequence.pages = rig.pool.take(15, owner=kv_owner(99))
+    sequence.num_computed = 60
+    rig.cache.publish(sequence)
+    rig.check()
+    assert sequence.num_shared == 0
+    rig.cache.donate(sequence)
+    rig.check()
+    assert rig.pool.num_free == free
+    assert rig.serve(PROMPT[:60]) == 40
+
+
 def test_a_running_sequence_publishes_its_prompt() -> None:
     """Another finds it while the first still runs, and the pages outlive whoever ends first."""
     rig = Rig()
