@@ -96,18 +96,26 @@ class Show:
                 self._name = text("", "name ellipsis")
             self._pick.on("click", self._choose, args=[])
             self._prompt = field("Prompt", value=PROMPT).classes("cold-prompt")
-            segments(REPEATS, self._repeats, lambda key: setattr(self, "_repeats", key), "Repeats")
+            segments(REPEATS, self._repeats, self._choose_repeats, "Repeats")
             with box("cold-limit"):
                 text("store", "muted")
-                segments(LIMITS, self._limit, lambda key: setattr(self, "_limit", key), "Bandwidth of the store")
+                segments(LIMITS, self._limit, self._choose_limit, "Bandwidth of the store")
         self._name_adapter()
 
     def _choose(self) -> None:
         def choose(alias: str) -> None:
-            self._alias = alias
+            self._alias, self._drawn = alias, None
             self._name_adapter()
+            self._draw()
 
         pick_model(self._feed, self._actions.base_name, choose)
+
+    def _choose_repeats(self, key: str) -> None:
+        self._repeats = key
+
+    def _choose_limit(self, key: str) -> None:
+        self._limit, self._drawn = key, None
+        self._draw()
 
     def _name_adapter(self) -> None:
         say(self._name, self._alias or "No adapter is registered")
@@ -150,7 +158,7 @@ class Show:
         say(self._sub, self._sub_words(state))
         say(self._fault, state.fault)
         limit = state.options.store_bytes_per_s if state.options is not None else int(self._limit) * MIB
-        self._lanes.show(state, limit)
+        self._lanes.show(state, state.alias or self._alias, limit)
         self._cards.show(state)
         say(self._conditions, self._conditions_words(state))
         say(self._restored, f"{state.alias} is back where it was: {state.restored}." if state.restored else "")

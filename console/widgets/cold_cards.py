@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from console import cold_warm as view
 from console import format as fmt
 from console.widgets.elements import box, icon, text
+from engine import LANES
 
 if TYPE_CHECKING:
     from console.feed import Feed
@@ -55,7 +56,8 @@ def _same_text(state: ColdWarmState) -> None:
         return
     with box("cold-card-head"):
         icon("warn" if differs else "check", "warn" if differs else "ok")
-        text(differs or f"Same text in {fmt.plural(lanes, 'lane')}", "card-title", "h2")
+        everywhere = "all six lanes" if lanes == len(LANES) else fmt.plural(lanes, "lane")
+        text(differs or f"Same text in {everywhere}", "card-title", "h2")
     text(f"“{state.text.strip()}”", "cold-text", "p")
     tokens, runs = len(counted[0].token_ids), sum(len(result.runs) for result in state.results)
     same = len(counted) - len(state.differences)

@@ -35,14 +35,14 @@ class ColdLanes:
                 text("against pinned", "cold-ratio")
             self._lanes: dict[LaneName, Element] = {lane: box("cold-lane").props("role=group") for lane in LANES}
 
-    def show(self, state: ColdWarmState, bytes_per_s: int) -> None:
-        """Show what is measured so far."""
+    def show(self, state: ColdWarmState, alias: str, bytes_per_s: int) -> None:
+        """Show what is measured so far, or what would be."""
         scale = view.scale_of(state)
         if (scale, state.options) != self._axis_drawn:
             self._axis_drawn = (scale, state.options)
             self._draw_axis(scale)
             self._count.text = f"median of {state.options.repeats}" if state.options is not None else "median"
-        row = self._feed.adapter(state.alias) if state.alias else None
+        row = self._feed.adapter(alias)
         results = {result.lane: result for result in state.results}
         pinned = results.get("pinned")
         for lane in LANES:
@@ -76,7 +76,7 @@ class ColdLanes:
             with box("cold-median"):
                 number, unit = fmt.latency(None if result is None else result.median_s)
                 with box("cold-number"):
-                    text(number, "n")
+                    text(number, "n none" if number == fmt.DASH else "n")
                     text(unit, "u")
                 text("" if result is None else view.range_words(result), "cold-range")
             text(words[1], "cold-ratio")
