@@ -148,6 +148,8 @@ def range_words(result: LaneResult) -> str:
     """As in "11 to 15 ms"; the unit once where both have it."""
     if result.range_s is None:
         return ""
+    if len(result.times_s) == 1:
+        return "one run"
     (low, low_unit), (high, high_unit) = (fmt.latency(seconds) for seconds in result.range_s)
     return f"{low} to {high} {high_unit}" if low_unit == high_unit else f"{low} {low_unit} to {high} {high_unit}"
 

@@ -44,8 +44,7 @@ class Show:
 
     def __init__(self, feed: Feed, actions: Actions, cold_warm: ColdWarm) -> None:
         self._feed, self._actions, self._cold_warm = feed, actions, cold_warm
-        ready = [row for row in feed.snapshot.adapters if row.lifecycle == "ready"]
-        self._alias = ready[0].alias if ready else ""
+        self._alias = first_ready(feed)
         self._repeats, self._limit = "10", "50"
         self._is_mine = False
         self._drawn: ColdWarmState | None = None
@@ -79,8 +78,7 @@ class Show:
         """With each new sample: what the ledger says."""
         self._cards.show_memory()
         if not self._alias:
-            ready = [row for row in self._feed.snapshot.adapters if row.lifecycle == "ready"]
-            self._alias = ready[0].alias if ready else ""
+            self._alias = first_ready(self._feed)
             self._name_adapter()
         self._conditions.text = self._conditions_words(self._cold_warm.state)
 
@@ -174,12 +172,20 @@ class Show:
         scale = view.scale_of(state)
         date = time.strftime("%d %b %Y", time.localtime(state.began_unix or time.time())).lstrip("0")
         parts = [device.name or device.kind.upper(), f"{device.base} {fmt.precision(device.dtype)}".strip(), date, "one request at a time"]
+        if state.load_before is not None:
+            parts.append(f"machine load {state.load_before:.1f} before")
         if state.options is not None:
             parts.append(fmt.plural(len(state.options.prompt_ids), "prompt token"))
         words = ", ".join(part for part in parts if part) + "."
         if scale is not None and scale.right_s is not None:
             words += f" The scale changes at {fmt.latency_text(scale.left_s)}."
-        return words + " Base weights are read through the page cache, which favours the two naive lanes."
+        return words + " Base weights may come from the page cache, which favours the naive lanes."
+
+
+def first_ready(feed: Feed) -> str:
+    """The alias of the adapter that was registered first; empty without one."""
+    ready = [row for row in feed.snapshot.adapters if row.lifecycle == "ready"]
+    return min(ready, key=lambda row: row.registered_unix).alias if ready else ""
 
 
 def _legend() -> None:

@@ -79,7 +79,7 @@ def _checks(state: ColdWarmState) -> None:
                 text(words)
         with box("check-line"):
             icon("check", "ok")
-            text(f"version {fmt.digest(state.adapter or '')}, its image verified by digest at each read")
+            text(f"version {fmt.digest(state.adapter or '')}, image verified at each read")
 
 
 def _memory(base_bytes: int, stored_bytes: int, count: int) -> None:

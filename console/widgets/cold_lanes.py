@@ -76,7 +76,7 @@ class ColdLanes:
             with box("cold-median"):
                 number, unit = fmt.latency(None if result is None else result.median_s)
                 with box("cold-number"):
-                    text(number, "n none" if number == fmt.DASH else "n")
+                    text(number, "n blank" if number == fmt.DASH else "n")
                     text(unit, "u")
                 text("" if result is None else view.range_words(result), "cold-range")
             text(words[1], "cold-ratio")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import threading
 import time
 from contextlib import ExitStack
@@ -52,6 +53,7 @@ class ColdWarm:
             self._halt = Halt()
             self.state = ColdWarmState(
                 phase="running", options=options, adapter=target.adapter, alias=options.adapter, began_unix=time.time(),
+                load_before=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
                 results=tuple(LaneResult(lane=lane) for lane in LANES if lane in options.lanes),
             )  # fmt: skip
             self._thread = threading.Thread(target=self._work, args=(options, target.adapter), name="lanes", daemon=True)

@@ -140,6 +140,8 @@ class ColdWarmState:
     """The lane and run under way."""
     began_unix: float | None = None
     ended_unix: float | None = None
+    load_before: float | None = None
+    """Processes that wanted a core in the minute before, whoever they belong to; None where the system does not say."""
     stopped: bool = False
     """Whether it was ended before its last run."""
     fault: str = ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 import time
 from typing import Final
 
@@ -37,7 +36,6 @@ PHASES: Final[dict[LaneName, tuple[tuple[str, PhaseKind, float], ...]]] = {
     "merge": (("read base", "base", 3.4), ("merge", "adapter", 0.9), ("build model", "warm_up", 2.4), ("prefill", "prefill", 0.2)),
     "replica": (("process start", "start", 8.9), ("read base", "base", 4.1), ("start engine", "warm_up", 6.2), ("prefill", "prefill", 0.2)),
 }
-STEP_S = 0.6
 
 
 class ScriptedColdWarm:
@@ -48,7 +46,7 @@ class ScriptedColdWarm:
         self.wrong = wrong
 
     def start(self, options: ColdWarmOptions) -> None:
-        """Half of the lanes at once, the rest soon."""
+        """Half of the lanes at once, the rest by ``finish``."""
         if self.state.phase != "idle":
             raise Conflict("A comparison is under way already; stop it first.", code="comparison_running")
         self.state = ColdWarmState(
@@ -60,17 +58,17 @@ class ScriptedColdWarm:
             now=("remote", 1),
             results=tuple(self._result(lane, options.repeats if lane in LANES[:3] else 0) for lane in LANES),
         )
-        threading.Timer(STEP_S, self._finish).start()
 
     def stop(self) -> None:
         """As wished."""
-        self._finish(stopped=True)
+        self.finish(stopped=True)
 
     def reset(self) -> None:
         """Nothing was measured."""
         self.state = ColdWarmState()
 
-    def _finish(self, *, stopped: bool = False) -> None:
+    def finish(self, *, stopped: bool = False) -> None:
+        """The rest of the lanes, and the end."""
         options = self.state.options
         if options is None or self.state.phase == "idle":
             return

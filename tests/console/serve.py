@@ -17,6 +17,7 @@ def main(port: int, data: Path, flags: set[str]) -> None:
     """Serve until killed; ``/poke/{name}`` changes the world for a test."""
     number = 2000 if "many" in flags else 0 if "empty" in flags else 60
     engine = ScriptedEngine(data, num_adapters=number, trouble="trouble" in flags, moves="still" not in flags, cuda="cpu" not in flags)
+    comparison = ScriptedColdWarm(wrong="wrong" in flags)
     app = FastAPI()
 
     @app.get("/poke/mismatch")
@@ -39,9 +40,14 @@ def main(port: int, data: Path, flags: set[str]) -> None:
 
         return len(Client.instances)
 
+    @app.get("/poke/finish")
+    def finish() -> str:
+        comparison.finish()
+        return "ok"
+
     if "brief" in flags:
         console.RECONNECT_S = 8.0
-    console.build(engine, app, ScriptedColdWarm(wrong="wrong" in flags))
+    console.build(engine, app, comparison)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
 
 
