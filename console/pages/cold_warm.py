@@ -179,7 +179,7 @@ class Show:
         words = ", ".join(part for part in parts if part) + "."
         if scale is not None and scale.right_s is not None:
             words += f" The scale changes at {fmt.latency_text(scale.left_s)}."
-        return words + " Base weights may come from the page cache, which favours the naive lanes."
+        return words + " The naive lanes may find the base in the page cache."
 
 
 def first_ready(feed: Feed) -> str:

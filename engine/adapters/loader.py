@@ -128,12 +128,14 @@ class Loader:
             if self._disk.fetch(adapter):
                 fetched_s = self._clock.now_s()
             image = self._disk.open(adapter)
-            self._check_layout(image)
+            self._check_image(image, adapter)
             copy = self._disk.read(image)
             read_s = self._clock.now_s()
             image.verify(copy.pages.view(-1).numpy().data)
         except LoradeckError as refusal:
             copy, error = None, refusal
+            if fetched_s is not None:
+                self._disk.path(adapter).unlink(missing_ok=True)  # the next load fetches it anew
         except OSError as fault:
             copy, error = None, LoradeckError(f"The image of {adapter} cannot be read: {fault.strerror}.", code="image_unreadable")
         verified_s = self._clock.now_s()
@@ -141,8 +143,11 @@ class Loader:
             adapter=adapter, copy=copy, error=error, started_s=started_s, fetched_s=fetched_s, read_s=read_s, verified_s=verified_s
         )
 
-    def _check_layout(self, image: AdapterImage) -> None:
-        """An image is packed for one page size and dtype, and a data folder may come from another machine."""
+    def _check_image(self, image: AdapterImage, adapter: AdapterId) -> None:
+        """An image is one version's, packed for one page size and dtype, and may come from another machine."""
+        if image.id != adapter:
+            message = f"The image of {adapter} is that of {image.id}. Register the adapter again."
+            raise AdapterRefused(message, code="image_damaged", expected=adapter, found=image.id)
         packed, served = (image.page_elems, image.dtype), (self._arena.shape[1], self._arena.dtype)
         if packed != served:
             message = "The stored image was packed for another device. Register the adapter again."

@@ -67,7 +67,7 @@ class LoadPipeline:
         read_from_s = done.started_s
         if done.fetched_s is not None:
             load.add_phase("download", done.started_s, done.fetched_s, note=f"{entry.record.bytes / 2**20:.1f} MiB")
-            entry.away, read_from_s = False, done.fetched_s
+            entry.away, read_from_s = done.copy is None, done.fetched_s
         if done.copy is None:
             self.fail(entry, done.error or LoradeckError(f"The image of {done.adapter} cannot be read."))
             return
