@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import statistics
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -200,6 +201,12 @@ def checks(state: ColdWarmState) -> list[tuple[bool, str]]:
     busy = sum(run.others > 0 for run in runs)
     found.append((not busy, f"other requests ran beside {busy} of {len(runs)} runs" if busy else "no other traffic in any run"))
     return found
+
+
+def resident_bytes(state: ColdWarmState) -> int | None:
+    """Resident memory of a replica's process, the median of its runs; None before the first."""
+    sizes = [run.process_bytes for run in state.counted if run.process_bytes is not None]
+    return round(statistics.median(sizes)) if sizes else None
 
 
 def measured_lanes(state: ColdWarmState) -> int:

@@ -24,6 +24,7 @@ class ColdCards:
             self._checks = box("card cold-card", "section")
             self._memory = box("card cold-card", "section")
         self._memory_drawn: object = None
+        self._resident_bytes: int | None = None
 
     def show(self, state: ColdWarmState) -> None:
         """After each run."""
@@ -33,18 +34,20 @@ class ColdCards:
         self._checks.clear()
         with self._checks:
             _checks(state)
+        self._resident_bytes = view.resident_bytes(state)
+        self.show_memory()
 
     def show_memory(self) -> None:
         """Adapters beside one base, and a replica for each: the ledger's bytes, and their sums."""
         memory, adapters = self._feed.snapshot.memory, self._feed.snapshot.adapters
         stored = sum(row.bytes for row in adapters)
-        drawn = (memory.base_bytes, stored, len(adapters))
+        drawn = (memory.base_bytes, stored, len(adapters), self._resident_bytes)
         if drawn == self._memory_drawn:
             return
         self._memory_drawn = drawn
         self._memory.clear()
         with self._memory:
-            _memory(memory.base_bytes, stored, len(adapters))
+            _memory(memory.base_bytes, stored, len(adapters), self._resident_bytes)
 
 
 def _same_text(state: ColdWarmState) -> None:
@@ -82,7 +85,7 @@ def _checks(state: ColdWarmState) -> None:
             text(f"version {fmt.digest(state.adapter or '')}, image verified at each read")
 
 
-def _memory(base_bytes: int, stored_bytes: int, count: int) -> None:
+def _memory(base_bytes: int, stored_bytes: int, count: int, resident_bytes: int | None) -> None:
     text(f"Keeping {fmt.plural(count, 'adapter')} ready", "card-title", "h2")
     beside, replicas = base_bytes + stored_bytes, base_bytes * count + stored_bytes
     if not base_bytes or not count:
@@ -97,4 +100,5 @@ def _memory(base_bytes: int, stored_bytes: int, count: int) -> None:
                 text(unit, "u")
         with box("cold-sum-track"):
             box(f"fill {kind}").style(f"width:{amount / replicas:.2%}")
-    text("Computed from the ledger: base weights and whole adapter pages, without the room for answers.", "faint", "p")
+    measured = f" One replica's process held {fmt.size(resident_bytes)}, measured." if resident_bytes is not None else ""
+    text(f"Computed from the ledger: base weights and whole adapter pages, without the room for answers.{measured}", "faint", "p")

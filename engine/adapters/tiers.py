@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,7 @@ class DiskTier:
         self.away = folder / "away"
         self.origins: dict[AdapterId, HttpOrigin] = {}
         self._pin_memory = pin_memory
-        self.away.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
 
     def path(self, adapter: AdapterId) -> Path:
         """Where the image is or would be."""
@@ -120,6 +121,7 @@ class DiskTier:
     def send_away(self, adapter: AdapterId, origin: HttpOrigin) -> None:
         """From now on the image is on disk only once it was fetched. The origin serves the file in ``away``."""
         self.origins[adapter] = origin
+        self.away.mkdir(exist_ok=True)
         kept = self.away / self.path(adapter).name
         if kept.exists():
             self.path(adapter).unlink(missing_ok=True)
@@ -132,6 +134,8 @@ class DiskTier:
         if kept.exists():
             kept.replace(self.path(adapter))
         self.origins.pop(adapter, None)
+        with contextlib.suppress(OSError):  # somebody else's image is there, or it never was
+            self.away.rmdir()
 
     def delete(self, adapter: AdapterId) -> None:
         """Remove an image; nothing happens when there is none."""

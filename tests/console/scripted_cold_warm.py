@@ -102,5 +102,6 @@ class ScriptedColdWarm:
             phases=tuple(phases),
             token_ids=(*range(23), 99 if self.wrong and lane == "replica" else 23),
             fault="it would start from device, not from host" if bad_start else "",
+            process_bytes=1_100 * 2**20 + number if lane == "replica" else None,
             others=2 if self.wrong and lane == "merge" else 0,
         )

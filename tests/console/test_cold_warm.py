@@ -94,6 +94,7 @@ def test_the_page_shows_lanes_and_results(visit: Visit, site: str, size: tuple[i
     assert page.get_by_text("1 of 10 do not count").count() == 1
     assert page.get_by_text("differs at token 24").count() == 1
     assert page.get_by_text(re.compile("is back where it was: device, pinned")).count() == 1
+    assert page.get_by_text("One replica's process held 1.07 GiB, measured.").count() == 1
     assert page.evaluate(OVERLAPS) == 0
     page.get_by_role("button", name=re.compile("Reset")).click()
     page.get_by_text("not measured yet").wait_for()

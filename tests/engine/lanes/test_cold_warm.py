@@ -34,7 +34,7 @@ SLOW = 64 * 1024
 def leftovers(bench: Bench) -> list[str]:
     """What a comparison must not leave: replica folders, half-fetched images, images away, its threads, its processes."""
     data = bench.served.data
-    files = [path.name for pattern in (".replica-*", "adapters/*/*.part", "adapters/*/away/*") for path in data.glob(pattern)]
+    files = [path.name for pattern in (".replica-*", "adapters/*/*.part", "adapters/*/away") for path in data.glob(pattern)]
     threads = [thread.name for thread in threading.enumerate() if thread.name in {"lanes", "store"}]
     children = [child.cmdline()[-1] for child in psutil.Process().children(recursive=True) if "engine.lanes.replica" in child.cmdline()]
     return files + threads + children
