@@ -32,6 +32,7 @@ from engine.errors import (
     Overloaded,
     PayloadTooLarge,
     SourceNotAllowed,
+    TrainingRefused,
 )
 from engine.events import (
     AdapterEvicted,
@@ -98,6 +99,10 @@ from engine.stream import (
     Target,
     TokenStream,
 )
+from engine.voices.shelf import (
+    Voice,
+    demo_voices,
+)
 
 __all__ = [
     "DEFAULT_TENANT",
@@ -163,9 +168,12 @@ __all__ = [
     "TokenLogprob",
     "TokenStream",
     "TotalsSnapshot",
+    "TrainingRefused",
     "ValidationReport",
     "Verb",
     "Victim",
+    "Voice",
     "WaitReason",
     "WaitingRow",
+    "demo_voices",
 ]

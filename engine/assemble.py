@@ -73,8 +73,8 @@ def open_host(settings: Settings, *, clock: Clock, progress: Progress) -> ModelH
     return host
 
 
-def open_base(settings: Settings, progress: Progress) -> Base:
-    """Read, check and load the base. Raises BaseRefused by file, field or tensor."""
+def open_base(settings: Settings, progress: Progress, *, trains: bool = False) -> Base:
+    """Read, check and load the base, for passes with gradients where it ``trains``. Raises BaseRefused by file, field or tensor."""
     device = choose_device(settings)
     folder = base_folder(settings, progress)
     spec = read_spec(folder)
@@ -87,7 +87,7 @@ def open_base(settings: Settings, progress: Progress) -> Base:
         stream_checkpoint(folder),
         device=device,
         dtype=serving_dtype(device),
-        cpu_weights=settings.cpu_weights,
+        cpu_weights="plain" if trains else settings.cpu_weights,
         progress=lambda share: progress("Loading the base", share),
     )
     context = min(settings.max_context or spec.max_position, spec.max_position)

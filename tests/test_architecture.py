@@ -28,6 +28,7 @@ PARTS: dict[str, set[str]] = {
     "registry": set(),
     "pricing": set(),
     "gateway": set(),
+    "voices": set(),
     "models": set(),
     "weights": {"models"},
     "cache": {"memory"},
@@ -36,7 +37,7 @@ PARTS: dict[str, set[str]] = {
     "runner": {"adapters", "cache", "memory", "models"},
 }
 WHOLE = {
-    "assemble", "budget", "control", "engine", "lifecycle", "live", "loop", "model_host", "observer", "process", "output",
+    "assemble", "budget", "control", "data_lock", "engine", "lifecycle", "live", "loop", "model_host", "observer", "process", "output",
     "placement", "prover", "registration", "requests", "router", "sources", "stream", "watchdog",
 }  # fmt: skip
 DOORS = {"api", "training", "bench", "demo", "deploy"}
