@@ -40,6 +40,7 @@ from engine.weights.checkpoint import checkpoint_files, stream_checkpoint
 from engine.weights.digest import base_digest
 from engine.weights.fill import fill
 from engine.weights.gguf_import import demo_base
+from kernels.cpu_loop import compile_loops
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +69,11 @@ def open_host(settings: Settings, *, clock: Clock, progress: Progress) -> ModelH
     """Load what the settings name; minutes for the first start of the demo base, seconds later. Raises BaseRefused."""
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    host = ModelHost(make_parts(settings, clock, open_base(settings, progress)))
+    base = open_base(settings, progress)
+    if base.model.device.type == "cpu":
+        progress("Preparing the kernels", None)
+        compile_loops()
+    host = ModelHost(make_parts(settings, clock, base))
     connect(host)
     return host
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from engine.errors import BaseRefused
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 FILE = "lock"
@@ -35,6 +37,16 @@ class DataLock:
         os.truncate(file, 0)
         os.write(file, str(os.getpid()).encode())
         self._file = file
+
+    @contextlib.contextmanager
+    def taken_unless_it_fails(self) -> Iterator[None]:
+        """Held after the block; given back where the block raises."""
+        self.take()
+        try:
+            yield
+        except BaseException:
+            self.give_back()
+            raise
 
     def give_back(self) -> None:
         """Safe to call again."""

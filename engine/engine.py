@@ -62,12 +62,8 @@ class Engine:
 
     def start(self, progress: Callable[[str, float | None], None] = lambda _text, _share: None) -> None:
         """Load the base and start serving; blocks. ``progress`` hears (what, share done or None). Raises BaseRefused."""
-        self._data.take()
-        try:
+        with self._data.taken_unless_it_fails():
             self._host: ModelHost = open_host(self.settings, clock=self.clock, progress=progress)
-        except BaseException:
-            self._data.give_back()
-            raise
         self._loop = EngineLoop(self._host, self.clock)
         self._host.attach(self._loop)
         self._control = Control(self._host)

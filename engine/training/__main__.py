@@ -18,7 +18,7 @@ from engine.training.exam import ask, exam_engine, examine
 from engine.training.lora import LoraWeights
 from engine.training.recipe import Recipe, read_recipe
 from engine.training.record import Outcome, add_scores, write_adapter, write_card
-from engine.training.register import register_at
+from engine.training.served import Served
 from engine.training.trainer import Progress, Training, mean_loss
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         out = options.out or settings.data / "trained" / recipe.name
         train(Run(recipe=recipe, settings=settings, out=out))
         if options.register:
-            print(register_at(options.register, out, recipe))
+            print(Served(options.register).register(out, recipe.name))
     except LoradeckError as error:
         print(error.message, file=sys.stderr)
         return 2

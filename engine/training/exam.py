@@ -8,7 +8,7 @@ import tempfile
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.adapters.folder import TRAINING, WEIGHTS
 from engine.assemble import base_folder
@@ -23,7 +23,7 @@ from engine.training.record import EVALS, read_evals, read_record
 from engine.training.scores import METRICS, score
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 MEMORY = "2GiB"
 MAX_PROMPT_TOKENS = 4096
@@ -73,28 +73,47 @@ def exam_engine(settings: Settings) -> Iterator[Engine]:
 
 def examine(engine: Engine, folder: Path, name: str) -> Marks:
     """Let base and adapter answer the set that the folder carries. Raises TrainingRefused, AdapterRefused."""
-    record, chats = _exam_of(folder)
-    metric: Metric = record["metric"]  # type: ignore[assignment]
+    exam = read_exam(folder)
     alias = f"exam-{uuid.uuid4().hex[:8]}"
-    row = engine.register(str(folder), alias=alias, by="exam").row
+    engine.register(str(folder), alias=alias, by="exam")
     try:
-        models = [engine.base_name] * len(chats) + [alias] * len(chats)
-        answers = ask(engine, models, [*chats, *chats], max_tokens=int(str(record["answer_tokens"])))
+        models = [engine.base_name] * len(exam.chats) + [alias] * len(exam.chats)
+        answers = ask(engine, models, [*exam.chats, *exam.chats], max_tokens=exam.answer_tokens)
     finally:
         engine.unregister(alias, by="exam")
-    return Marks(
-        adapter=name,
-        metric=metric,
-        rows=len(chats),
-        rank=row.rank,
-        modules=row.modules,
-        megabytes=(folder / WEIGHTS).stat().st_size / 1e6,
-        base_score=score(metric, chats, answers[: len(chats)]),
-        adapter_score=score(metric, chats, answers[len(chats) :]),
-    )
+    return exam.marks(name, base=answers[: len(exam.chats)], adapter=answers[len(exam.chats) :])
 
 
-def _exam_of(folder: Path) -> tuple[dict[str, object], tuple[Chat, ...]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exam:
+    """The evaluation that an adapter's folder carries."""
+
+    folder: Path
+    record: Mapping[str, Any]
+    chats: tuple[Chat, ...]
+
+    @property
+    def answer_tokens(self) -> int:
+        """Most tokens of an answer."""
+        return int(self.record["answer_tokens"])
+
+    def marks(self, name: str, *, base: Sequence[str], adapter: Sequence[str]) -> Marks:
+        """Both scores of these answers, chat by chat."""
+        metric: Metric = self.record["metric"]
+        return Marks(
+            adapter=name,
+            metric=metric,
+            rows=len(self.chats),
+            rank=self.record["rank"],
+            modules=tuple(self.record["modules"]),
+            megabytes=(self.folder / WEIGHTS).stat().st_size / 1e6,
+            base_score=score(metric, self.chats, base),
+            adapter_score=score(metric, self.chats, adapter),
+        )
+
+
+def read_exam(folder: Path) -> Exam:
+    """Raises TrainingRefused where the folder carries none."""
     if not (folder / EVALS).exists() or not (folder / TRAINING).exists():
         message = f"{folder} carries no evaluation: it needs {EVALS} and {TRAINING}."
         raise TrainingRefused(message, code="no_evaluation", param=EVALS, expected="file", found="absent")
@@ -102,7 +121,7 @@ def _exam_of(folder: Path) -> tuple[dict[str, object], tuple[Chat, ...]]:
     if record.get("metric") not in METRICS:
         message = f"{TRAINING} of {folder} names no metric that is known."
         raise TrainingRefused(message, code="no_evaluation", param="metric", expected=", ".join(METRICS), found=record.get("metric"))
-    return record, read_evals(folder)
+    return Exam(folder=folder, record=record, chats=read_evals(folder))
 
 
 def ask(engine: Engine, models: Sequence[str], chats: Sequence[Chat], *, max_tokens: int) -> list[str]:

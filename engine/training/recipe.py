@@ -45,7 +45,7 @@ class Recipe(BaseModel):
     warmup_steps: int = Field(5, ge=0)
     weight_decay: float = Field(0.0, ge=0)
     max_grad_norm: float = Field(1.0, gt=0)
-    steps: int = Field(60, ge=1)
+    steps: int = Field(40, ge=1)
     batch: int = Field(8, ge=1)
     """Chats in one forward pass."""
     accumulate: int = Field(1, ge=1)

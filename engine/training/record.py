@@ -7,7 +7,7 @@ import platform
 import time
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
@@ -113,9 +113,9 @@ def add_scores(folder: Path, *, base: float, adapter: float) -> None:
     write_json(folder / TRAINING, record | {"scores": {"base": base, "adapter": adapter}})
 
 
-def read_record(folder: Path) -> dict[str, object]:
+def read_record(folder: Path) -> dict[str, Any]:
     """A record that we wrote."""
-    record: dict[str, object] = json.loads((folder / TRAINING).read_text(encoding="utf-8"))
+    record: dict[str, Any] = json.loads((folder / TRAINING).read_text(encoding="utf-8"))
     return record
 
 
@@ -128,7 +128,7 @@ def write_card(folder: Path, name: str, samples: Sequence[tuple[str, str]]) -> N
     """README.md: what it is, how good, and prompts with the answers it gave."""
     record = read_record(folder)
     lines = [f"# {name}", "", str(record["about"] or "A LoRA adapter."), ""]
-    modules = ", ".join(str(each) for each in record["modules"])  # type: ignore[attr-defined]
+    modules = ", ".join(record["modules"])
     lines += [f"LoRA for {record['base']}, rank {record['rank']}, on {modules}; {record['steps']} steps on {record['data_rows']} chats."]
     match record["scores"]:
         case {"base": float(base), "adapter": float(adapter)}:
