@@ -62,7 +62,11 @@ class CpuLoop:
         """(address, call on this thread, call on a team or None); the machine code is kept beside the source for the next start."""
         team = _team()
         signature = types.void(types.CPointer(types.int64))
-        entry: int = cfunc(signature, cache=True, error_model="numpy", fastmath=MATH)(self._function).address
+        options = {"error_model": "numpy", "fastmath": MATH}
+        try:
+            entry: int = cfunc(signature, cache=True, **options)(self._function).address
+        except RuntimeError:  # neither the source's folder nor the user's cache can be written
+            entry = cfunc(signature, **options)(self._function).address
         # A loop this short keeps the interpreter's lock: to hand it over and get it back takes longer.
         return entry, ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(entry), team
 
