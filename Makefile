@@ -31,6 +31,9 @@ check: $(READY)-test ## ruff, mypy, and the shape of the code
 	@$(PYTHON) -m mypy
 	@$(PYTHON) -m pytest -q tests/test_architecture.py
 
+train: setup ## train an adapter; ARGS="chats.jsonl --register http://127.0.0.1:8080"
+	@$(PYTHON) -m engine.training $(ARGS)
+
 bench: $(READY)-test ## measure; ARGS="flat --json" chooses what
 	@$(PYTHON) -m engine.bench $(or $(ARGS),mixed flat load naive)
 

@@ -19,7 +19,7 @@ from pydantic_settings import SettingsError
 from engine import DEFAULT_TENANT, Engine, LoradeckError, Settings
 from engine.api.app import build_app
 from engine.api.log_lines import OneLineFormatter
-from engine.demo.install import install_samples
+from engine.demo.install import install_demo
 
 GRACE_S = 2
 """How long open connections may take to end after Ctrl-C; the engine ends their streams first."""
@@ -70,7 +70,7 @@ def serve(settings: Settings, port: socket.socket) -> None:
     try:
         progress = Progress()
         engine.start(progress)
-        install_samples(engine, progress)
+        install_demo(engine, progress)
         app = build_app(engine)
         if not settings.headless:
             import console  # noqa: PLC0415 - a headless server needs no UI library

@@ -32,6 +32,7 @@ from engine.errors import (
     Overloaded,
     PayloadTooLarge,
     SourceNotAllowed,
+    TrainingRefused,
 )
 from engine.events import (
     AdapterEvicted,
@@ -113,6 +114,10 @@ from engine.stream import (
     Target,
     TokenStream,
 )
+from engine.voices.shelf import (
+    Voice,
+    demo_voices,
+)
 
 __all__ = [
     "DEFAULT_TENANT",
@@ -189,9 +194,12 @@ __all__ = [
     "TokenLogprob",
     "TokenStream",
     "TotalsSnapshot",
+    "TrainingRefused",
     "ValidationReport",
     "Verb",
     "Victim",
+    "Voice",
     "WaitReason",
     "WaitingRow",
+    "demo_voices",
 ]

@@ -40,6 +40,7 @@ from engine.weights.checkpoint import checkpoint_files, stream_checkpoint
 from engine.weights.digest import base_digest
 from engine.weights.fill import fill
 from engine.weights.gguf_import import demo_base
+from kernels.cpu_loop import compile_loops
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,13 +69,17 @@ def open_host(settings: Settings, *, clock: Clock, progress: Progress) -> ModelH
     """Load what the settings name; minutes for the first start of the demo base, seconds later. Raises BaseRefused."""
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    host = ModelHost(make_parts(settings, clock, open_base(settings, progress)))
+    base = open_base(settings, progress)
+    if base.model.device.type == "cpu":
+        progress("Preparing the kernels", None)
+        compile_loops()
+    host = ModelHost(make_parts(settings, clock, base))
     connect(host)
     return host
 
 
-def open_base(settings: Settings, progress: Progress) -> Base:
-    """Read, check and load the base. Raises BaseRefused by file, field or tensor."""
+def open_base(settings: Settings, progress: Progress, *, trains: bool = False) -> Base:
+    """Read, check and load the base, for passes with gradients where it ``trains``. Raises BaseRefused by file, field or tensor."""
     device = choose_device(settings)
     folder = base_folder(settings, progress)
     spec = read_spec(folder)
@@ -87,7 +92,7 @@ def open_base(settings: Settings, progress: Progress) -> Base:
         stream_checkpoint(folder),
         device=device,
         dtype=serving_dtype(device),
-        cpu_weights=settings.cpu_weights,
+        cpu_weights="plain" if trains else settings.cpu_weights,
         progress=lambda share: progress("Loading the base", share),
     )
     context = min(settings.max_context or spec.max_position, spec.max_position)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from engine.assemble import open_host
 from engine.clock import Clock, MonotonicClock
 from engine.control import Control, ControlCall
+from engine.data_lock import DataLock
 from engine.errors import NotReady, Overloaded
 from engine.ids import DEFAULT_TENANT
 from engine.loop import EngineLoop
@@ -57,12 +58,14 @@ class Engine:
         self.clock: Clock = clock or MonotonicClock()
         self._stuck_after_s = stuck_after_s
         self._loop: EngineLoop | None = None
+        self._data = DataLock(settings.data)
         self.before_stop: list[Callable[[], None]] = []
         """Called by ``stop`` while the engine still serves: what was started beside it ends first."""
 
     def start(self, progress: Callable[[str, float | None], None] = lambda _text, _share: None) -> None:
         """Load the base and start serving; blocks. ``progress`` hears (what, share done or None). Raises BaseRefused."""
-        self._host: ModelHost = open_host(self.settings, clock=self.clock, progress=progress)
+        with self._data.taken_unless_it_fails():
+            self._host: ModelHost = open_host(self.settings, clock=self.clock, progress=progress)
         self._loop = EngineLoop(self._host, self.clock)
         self._host.attach(self._loop)
         self._control = Control(self._host)
@@ -82,6 +85,7 @@ class Engine:
             self._watchdog.stop()
             self._loop.stop()
             self._host.close()
+            self._data.give_back()
 
     @property
     def host(self) -> ModelHost:

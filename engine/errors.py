@@ -10,6 +10,7 @@ LoradeckError
 ├── PayloadTooLarge         413  the body is over the cap
 ├── Overloaded              429  a queue or limit is full; carries retry_after_s
 ├── NotReady                503  the engine is starting, stopping or stuck
+├── TrainingRefused         422  a training recipe or its data will not do, with the field or line at fault
 ├── BaseRefused                  the base folder cannot be served (start-up)
 └── EngineFault             500  our bug; the request it hit ends, the engine goes on
 """
@@ -83,6 +84,14 @@ class AdapterRefused(LoradeckError):
     status = 422
     kind = "invalid_request_error"
     code = "adapter_refused"
+
+
+class TrainingRefused(LoradeckError):
+    """A training recipe or its data will not do."""
+
+    status = 422
+    kind = "invalid_request_error"
+    code = "training_refused"
 
 
 class Conflict(LoradeckError):

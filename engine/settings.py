@@ -70,7 +70,10 @@ class Settings(BaseSettings):
     threads: int = Field(0, ge=0, description="CPU threads for the forward pass; 0 takes all cores")
     cpu_weights: Literal["fp32", "int8"] = Field("fp32", description="CPU only: int8 halves the time of a step at a cost in accuracy")
     max_body: Bytes = Field(8 * 2**20, description="Largest request body")
-    sample_adapters: int = Field(8, ge=0, le=5000, description="Synthetic adapters registered at the first start of the demo base")
+    voices: bool = Field(True, description="Register the eight trained demo adapters at the first start of the demo base")
+    sample_adapters: int = Field(
+        0, ge=0, le=5000, description="Synthetic adapters, for tests of scale, registered once at a start of the demo base"
+    )
 
     @classmethod
     def settings_customise_sources(

@@ -62,14 +62,16 @@ def attention_prefill_reference(
 ) -> Tensor:
     """Plain torch, sequence by sequence; the gradient path."""
     outputs = []
-    group = q.shape[1] // k_pages.shape[2]
-    for (first, end, num_keys), pages in zip(bounds, page_table.long(), strict=True):
-        keys = k_pages[pages].flatten(0, 1)[:num_keys].float().repeat_interleave(group, dim=1)  # [keys, Hq, D]
-        values = v_pages[pages].flatten(0, 1)[:num_keys].float().repeat_interleave(group, dim=1)
-        scores = torch.einsum("qhd,khd->hqk", q[first:end].float(), keys) * scale
+    page_tokens, num_kv_heads = k_pages.shape[1:3]
+    grouped = q.view(len(q), num_kv_heads, -1, q.shape[2])  # the query heads of a key head side by side
+    for (first, end, num_keys), table in zip(bounds, page_table.long(), strict=True):
+        pages = table[: -(-num_keys // page_tokens)]
+        keys = k_pages[pages].flatten(0, 1)[:num_keys].float()  # [keys, Hk, D]
+        values = v_pages[pages].flatten(0, 1)[:num_keys].float()
+        scores = torch.einsum("qhgd,khd->hgqk", grouped[first:end].float(), keys) * scale
         seen = visible(end - first, num_keys, window, q.device)
-        weights = torch.softmax(scores.masked_fill(~seen, -torch.inf), dim=2)
-        outputs.append(torch.einsum("hqk,khd->qhd", weights, values))
+        weights = torch.softmax(scores.masked_fill(~seen, -torch.inf), dim=3)
+        outputs.append(torch.einsum("hgqk,khd->qhgd", weights, values).flatten(1, 2))
     return torch.cat(outputs).to(q.dtype)
 
 

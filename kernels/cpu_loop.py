@@ -29,16 +29,27 @@ ENOUGH_WORK: Final = 1 << 15
 """Elements below which one thread is done before a second one has begun."""
 
 
+LOOPS: Final[list[CpuLoop]] = []
+"""All that were defined, for ``compile_loops``."""
+
+
+def compile_loops() -> None:
+    """Compile every loop that is imported, so that no request waits for it: seconds once a machine, a moment after that."""
+    for loop in LOOPS:
+        loop.compiled  # noqa: B018 asking for it is what compiles
+
+
 class CpuLoop:
     """A compiled loop. ``loop(work, *arguments)`` runs it on as many threads as ``work`` elements are worth; the loop calls ``share``."""
 
     def __init__(self, function: Callable[..., None]) -> None:
         self._function = function
         self.__doc__ = function.__doc__
+        LOOPS.append(self)
 
     def __call__(self, work: int, *arguments: int) -> None:
         """Run. Every address must stay valid until it returns, which is when all threads are done."""
-        entry, alone, team = self._compiled
+        entry, alone, team = self.compiled
         packed = (ctypes.c_int64 * len(arguments))(*arguments)
         threads = torch.get_num_threads() if work >= ENOUGH_WORK and team is not None else 1
         if threads == 1 or team is None:
@@ -47,11 +58,15 @@ class CpuLoop:
             team(entry, packed, threads, 0)
 
     @functools.cached_property
-    def _compiled(self) -> tuple[int, Callable[..., None], Callable[..., None] | None]:
+    def compiled(self) -> tuple[int, Callable[..., None], Callable[..., None] | None]:
         """(address, call on this thread, call on a team or None); the machine code is kept beside the source for the next start."""
         team = _team()
         signature = types.void(types.CPointer(types.int64))
-        entry: int = cfunc(signature, cache=True, error_model="numpy", fastmath=MATH)(self._function).address
+        options = {"error_model": "numpy", "fastmath": MATH}
+        try:
+            entry: int = cfunc(signature, cache=True, **options)(self._function).address
+        except RuntimeError:  # neither the source's folder nor the user's cache can be written
+            entry = cfunc(signature, **options)(self._function).address
         # A loop this short keeps the interpreter's lock: to hand it over and get it back takes longer.
         return entry, ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(entry), team
 

@@ -28,6 +28,7 @@ PARTS: dict[str, set[str]] = {
     "registry": set(),
     "pricing": set(),
     "gateway": set(),
+    "voices": set(),
     "models": set(),
     "weights": {"models"},
     "cache": {"memory"},
@@ -36,8 +37,8 @@ PARTS: dict[str, set[str]] = {
     "runner": {"adapters", "cache", "memory", "models"},
 }
 WHOLE = {
-    "assemble", "budget", "control", "engine", "lanes", "lifecycle", "live", "loop", "model_host", "observer", "process", "output",
-    "placement", "prover", "registration", "requests", "router", "sources", "stream", "watchdog",
+    "assemble", "budget", "control", "data_lock", "engine", "lanes", "lifecycle", "live", "loop", "model_host", "observer", "process",
+    "output", "placement", "prover", "registration", "requests", "router", "sources", "stream", "watchdog",
 }  # fmt: skip
 DOORS = {"api", "training", "bench", "demo", "deploy"}
 

@@ -27,6 +27,8 @@ def default_text(field: FieldInfo) -> str:
         return "user data folder"
     if field.default is False or field.default == ():
         return "off" if field.default is False else "none"
+    if field.default is True:
+        return "on"
     is_size = any(getattr(rule, "func", None) is parse_bytes for rule in field.metadata)
     return f"`{size_text(field.default)}`" if is_size else f"`{field.default}`"
 

@@ -12,13 +12,15 @@ from console.batch import Batch
 from console.widgets.batch_result import BatchResult
 from console.widgets.elements import box, button, enable, text
 from console.widgets.lanes import Lane
-from engine import SamplingParams
+from engine import SamplingParams, demo_voices
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nicegui.element import Element
 
     from console.feed import Feed
-    from engine import Engine
+    from engine import AdapterRow, Engine
 
 DRAW_S: Final = 0.2
 MAX_LANES: Final = 16
@@ -70,8 +72,7 @@ class Bench:
             self._list: Element = box("lane-list").props("role=list")
         self._result = BatchResult(self._measure_alone)
         self._timer = ui.timer(DRAW_S, self._draw, active=False)
-        rows = [row for row in self._feed.snapshot.adapters if row.lifecycle == "ready"][: FIRST_LANES - 1]
-        for model, prompt in zip([*(row.alias for row in rows), self._actions.base_name], PROMPTS, strict=False):
+        for model, prompt in first_lanes(self._feed.snapshot.adapters, self._actions.base_name):
             self._add(model, prompt)
         self._show_buttons()
 
@@ -175,6 +176,15 @@ class Bench:
             for lane, run in zip(self._lanes, self._together.lanes, strict=False):
                 lane.show(run)
         self._result.show(self._together, self._alone)
+
+
+def first_lanes(adapters: Sequence[AdapterRow], base_name: str) -> list[tuple[str, str]]:
+    """(adapter, prompt) of the lanes that a visitor finds: demo adapters with prompts that show them, or else a few and the base."""
+    ready = [row.alias for row in adapters if row.lifecycle == "ready"]
+    lanes = [(voice.alias, voice.prompts[0]) for voice in demo_voices() if voice.alias in ready]
+    if not lanes:
+        lanes = list(zip([*ready[: FIRST_LANES - 1], base_name], PROMPTS, strict=False))
+    return lanes[:FIRST_LANES]
 
 
 def _number(label: str, value: float, least: float, most: float, step: float) -> ui.number:

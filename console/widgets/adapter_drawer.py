@@ -127,7 +127,7 @@ def _last_load(row: AdapterRow, view: AdapterView) -> None:
     load = row.last_load
     with box("section"):
         with box("section-head"):
-            text("Last cold start", "card-title")
+            text("Last load", "card-title")
             if load is not None:
                 asked_unix = view.feed.snapshot.taken_unix - (view.feed.snapshot.taken_s - load.asked_s)
                 text(fmt.clock(asked_unix), "faint").props["title"] = fmt.utc(asked_unix)

@@ -46,7 +46,10 @@ def _recorded(recorded: str, *, base_digest: str, compatible_base: bool) -> Base
     if compatible_base:
         warning = f"Trained on another base (digest {shown(recorded)}), declared compatible with this one ({base_digest})."
         return BaseClaim(proof="declared", warnings=(warning,))
-    message = "The adapter was trained on another base. Register it for that one, or declare the two compatible."
+    message = (
+        f"The adapter was trained on another base: its record names {shown(recorded)}, this base is {base_digest}."
+        " Register it for that one, or declare the two compatible."
+    )
     raise refusal("base_mismatch", message, param=f"{TRAINING}:base_digest", expected=base_digest, found=recorded)
 
 
@@ -71,3 +74,11 @@ def _revision_hint(revision: str) -> tuple[str, ...]:
     if revision in {"", "main"}:
         return ()
     return (f"Trained on revision {shown(revision)} of its base; only a recorded digest can prove that this is the one served.",)
+
+
+def check_record(record: dict[str, object] | None, *, adapter_digest: str) -> None:
+    """A record that names the weights it was written for must lie beside them. Raises AdapterRefused: ``record_mismatch``."""
+    recorded = text_field((record or {}).get("adapter_digest"), f"{TRAINING}:adapter_digest")
+    if recorded and recorded != adapter_digest:
+        message = f"{TRAINING} is the record of other weights ({shown(recorded)}) than those beside it ({adapter_digest})."
+        raise refusal("record_mismatch", message, param=f"{TRAINING}:adapter_digest", expected=recorded, found=adapter_digest)

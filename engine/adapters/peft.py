@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from engine.adapters.base_claim import prove_base
+from engine.adapters.base_claim import check_record, prove_base
 from engine.adapters.base_shape import BaseShape
 from engine.adapters.config import AdapterConfig, read_config
 from engine.adapters.fields import flag_field
@@ -73,8 +73,10 @@ def parse_adapter(folder: Path, base: BaseShape, *, max_rank: int, base_digest: 
     _check_added_tokens(place, base)
     matrices, notes = _read_weights(place, config, base, max_rank=max_rank)
     no_effect = not any(matrix.has_effect for matrix in matrices)
+    digest = content_digest(matrices)
+    check_record(record, adapter_digest=digest)
     return ParsedAdapter(
-        digest=content_digest(matrices),
+        digest=digest,
         matrices=matrices,
         num_layers=base.num_layers,
         base_proof=claim.proof,

@@ -49,6 +49,7 @@ RefusalCode = Literal[
     # the base
     "base_mismatch",  # the recorded digest is another base's
     "base_undeclared",  # trained on a quantised copy and nobody declared it compatible
+    "record_mismatch",  # the training record is of other weights
     # our own store
     "image_damaged",
 ]

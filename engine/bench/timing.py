@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 WARM_TOKENS = 4
-"""New tokens of the run before the first that counts: allocations, thread pools and page faults are then over."""
+"""New tokens of the run before each that counts: allocations, thread pools and the faults of pages that lay idle are then over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +75,16 @@ class Series:
 
 
 def interleave(contenders: Sequence[Contender], *, traffic: Callable[[int], Traffic], repeats: int, settle_s: float) -> dict[str, Series]:
-    """Warm everyone, then let them take turns: what the machine does meanwhile hits all alike.
+    """Let them take turns, each warmed right before it is timed: what the machine does meanwhile hits all alike.
 
     Repetition 0 warms; 1 to ``repeats`` count. Between two runs, ``settle_s`` lets idle re-checks and spinning threads end.
     """
-    for contender in contenders:
-        say(f"warming {contender.name}")
-        first = traffic(0)
-        contender.run(dataclasses.replace(first, new_tokens=min(WARM_TOKENS, first.new_tokens)))
+    warm = dataclasses.replace(traffic(0), new_tokens=min(WARM_TOKENS, traffic(0).new_tokens))
     outcomes: dict[str, list[Outcome]] = {contender.name: [] for contender in contenders}
     for repetition in range(1, repeats + 1):
         for contender in contenders:
+            say(f"warming {contender.name}")
+            contender.run(warm)
             time.sleep(settle_s)
             outcome = checked(contender.name, contender.run(traffic(repetition)), traffic(repetition))
             outcomes[contender.name].append(outcome)

@@ -84,6 +84,10 @@ class DecoderModel:
     @torch.inference_mode()
     def forward(self, batch: ForwardBatch, kv: KVPages) -> Tensor:
         """Logits [R, vocab] fp32 of ``batch.logit_rows``; writes the batch's keys and values into ``kv``."""
+        return self.logits(batch, kv)
+
+    def logits(self, batch: ForwardBatch, kv: KVPages) -> Tensor:
+        """The same outside inference mode: with a gradient to an adapter whose matrices want one."""
         eps = self.spec.norm_eps
         update, residual = self.weights.embedding.index_select(0, batch.token_ids), None
         for index, layer in enumerate(self.weights.layers):

@@ -12,7 +12,8 @@ from torch.nn import functional
 if TYPE_CHECKING:
     from torch import Tensor
 
-CpuWeights = Literal["fp32", "int8"]
+CpuWeights = Literal["fp32", "int8", "plain"]
+"""How fp32 weights are held on the CPU. ``plain``: as they come, for a pass with gradients, which the packed forms have not."""
 PACK_ROWS = 16
 """Batch size that packed weights are laid out for; other sizes work too."""
 PROBE_TOLERANCE = 1e-3
@@ -34,7 +35,7 @@ def make_linear(weight: Tensor, bias: Tensor | None = None, *, cpu_weights: CpuW
 
     On the CPU, fp32 weights are packed where this build of torch can (``can_pack``).
     """
-    if weight.device.type != "cpu" or weight.dtype != torch.float32:
+    if weight.device.type != "cpu" or weight.dtype != torch.float32 or cpu_weights == "plain":
         return PlainLinear(weight, bias)
     if cpu_weights == "int8":
         return Int8Linear(weight, bias)

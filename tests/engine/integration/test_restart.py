@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
 from engine.adapters.catalog import JOURNAL
-from engine.errors import Conflict, LoradeckError, ModelNotFound
+from engine.data_lock import DataLock
+from engine.errors import BaseRefused, Conflict, LoradeckError, ModelNotFound
 from engine.events import ProbeMismatch
 from engine.memory import layout
 from tests.engine.integration.conftest import Make
@@ -151,3 +153,16 @@ async def test_an_image_of_another_device_is_refused_and_written_anew(
         assert refused.code == "image_of_another_device"
         await after.register(folder, "x")
         assert (await after.ask("x")).ids == expected(tiny_base, folder)
+
+
+def test_a_second_process_is_kept_out_of_the_folder(tmp_path: Path) -> None:
+    """It would sweep away the first one's images. Let go again, the folder is free."""
+    first, second = DataLock(tmp_path), DataLock(tmp_path)
+    first.take()
+    with pytest.raises(BaseRefused) as refused:
+        second.take()
+    assert (refused.value.code, refused.value.param) == ("data_in_use", "data")
+    assert str(os.getpid()) in refused.value.message
+    first.give_back()
+    second.take()
+    second.give_back()
