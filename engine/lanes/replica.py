@@ -22,8 +22,8 @@ from engine.ids import RequestId
 from engine.request import Request, SamplingParams
 from engine.settings import Settings
 
-LOADED = "Loading the base"
-"""What the engine calls the part of its start that reads the weights."""
+CHECKING, LOADING = "Checking the base's weights", "Loading the base"
+"""What the engine calls the parts of its start after the kernels: proving the weights, and reading them."""
 
 
 def main() -> int:
@@ -68,8 +68,10 @@ async def answer(engine: Engine, order: dict[str, Any]) -> None:
 
 
 def heard(what: str, share: float | None) -> None:
-    """The engine starts; its weights are read once their share is whole."""
-    if what == LOADED and share is not None and share >= 1.0:
+    """The engine starts: its kernels are ready when it turns to the base, whose weights are read once their share is whole."""
+    if what == CHECKING:
+        say("kernels")
+    if what == LOADING and share is not None and share >= 1.0:
         say("base")
 
 

@@ -41,6 +41,7 @@ ALIAS = "replica/adapter"
 SPARE_PAGES = 64
 EVENTS: dict[str, tuple[str, PhaseKind]] = {
     "imported": ("process start", "start"),
+    "kernels": ("prepare kernels", "warm_up"),
     "base": ("read base", "base"),
     "ready": ("start engine", "warm_up"),
 }

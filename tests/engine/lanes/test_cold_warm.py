@@ -86,7 +86,9 @@ def test_phases_tell_what_each_lane_paid_for(bench: Bench) -> None:
         if run.lane in wanted:
             assert names & loads == wanted[run.lane], run.lane
     assert {"read base", "merge", "build model"} <= {phase.name for phase in state.of("merge").counted[0].phases}
-    assert {"process start", "read base", "start engine"} <= {phase.name for phase in state.of("replica").counted[0].phases}
+    assert {"process start", "prepare kernels", "read base", "start engine"} <= {
+        phase.name for phase in state.of("replica").counted[0].phases
+    }
     assert (state.of("replica").counted[0].process_bytes or 0) > 50 * 2**20
 
 
