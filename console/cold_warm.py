@@ -41,7 +41,7 @@ FAST: Final = frozenset({"pinned", "host", "disk", "remote"})
 DIVISIONS: Final = 4
 LEFT_SHARE: Final = 0.74
 BREAK_SHARE: Final = 0.03
-STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+STEPS: Final = (1.0, 2.0, 2.5, 3.0, 4.0, 5.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ def scale_of(state: ColdWarmState) -> Scale | None:
 
 
 def nice(value: float) -> float:
-    """The least of 1, 2, 2.5, 5 times a power of ten that is not smaller."""
+    """The least of 1, 2, 2.5, 3, 4, 5 times a power of ten that is not smaller."""
     power = 10.0 ** math.floor(math.log10(value))
     return next(step * power for step in STEPS if step * power >= value * (1 - 1e-9))
 

@@ -44,7 +44,7 @@ class Show:
 
     def __init__(self, feed: Feed, actions: Actions, cold_warm: ColdWarm) -> None:
         self._feed, self._actions, self._cold_warm = feed, actions, cold_warm
-        self._alias = first_ready(feed)
+        self._alias = cold_warm.state.alias or first_ready(feed)
         self._repeats, self._limit = "10", "50"
         self._is_mine = False
         self._drawn: ColdWarmState | None = None
