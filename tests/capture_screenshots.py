@@ -38,6 +38,9 @@ SETTLE_S = 3
 CLIENTS = 6
 
 PAGES = {"overview": "/", "adapters": "/adapters", "playground": "/playground"}
+QUIET_PAGES = {"cold-warm": "/cold-warm"}
+"""Taken once the traffic has ended."""
+MEASURE_S = 300
 PROMPTS = (
     "Name three rivers in Europe and one city on each.",
     "Write a short note to a colleague who is starting today.",
@@ -76,12 +79,16 @@ def main() -> None:
     path = chromium_path()
     if path is None:
         sys.exit("no Chromium: apt-get install chromium")
-    with tempfile.TemporaryDirectory() as data, serving(Path(data)), traffic(), sync_playwright() as playwright:
-        print(f"Traffic for {WARM_UP_S} s")
-        time.sleep(WARM_UP_S)
+    with tempfile.TemporaryDirectory() as data, serving(Path(data)), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS))
+        with traffic():
+            print(f"Traffic for {WARM_UP_S} s")
+            time.sleep(WARM_UP_S)
+            for look in LOOKS:
+                take(browser, look, PAGES)
+        measure_cold_and_warm(browser)
         for look in LOOKS:
-            take(browser, look)
+            take(browser, look, QUIET_PAGES)
         browser.close()
 
 
@@ -145,8 +152,8 @@ def ask_until(stop: threading.Event, names: list[str], seed: int) -> None:
             stop.wait(rng.expovariate(2.0))
 
 
-def take(browser: Browser, look: Look) -> None:
-    """Every page in one look."""
+def take(browser: Browser, look: Look, pages: dict[str, str]) -> None:
+    """These pages in one look."""
     context = browser.new_context(
         viewport={"width": look.width, "height": look.height},
         color_scheme=look.theme,
@@ -155,7 +162,7 @@ def take(browser: Browser, look: Look) -> None:
         reduced_motion="reduce",
     )
     page = context.new_page()
-    for name, route in PAGES.items():
+    for name, route in pages.items():
         page.goto(ADDRESS + route, wait_until="load")
         time.sleep(SETTLE_S)
         if name == "playground":
@@ -164,6 +171,17 @@ def take(browser: Browser, look: Look) -> None:
         page.screenshot(path=file)
         print(file.relative_to(ROOT))
     context.close()
+
+
+def measure_cold_and_warm(browser: Browser) -> None:
+    """One comparison of three runs; pages opened later show it."""
+    page = browser.new_page()
+    page.goto(f"{ADDRESS}/cold-warm", wait_until="load")
+    time.sleep(SETTLE_S)
+    page.get_by_text("3 runs", exact=True).click()
+    page.locator("[data-run]").first.click()
+    page.get_by_text("3 of 3 runs").first.wait_for(timeout=1000 * MEASURE_S)
+    page.close()
 
 
 def send(page: Page) -> None:

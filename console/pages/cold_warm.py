@@ -15,7 +15,7 @@ from console.widgets.cold_cards import ColdCards
 from console.widgets.cold_lanes import ColdLanes
 from console.widgets.elements import box, button, enable, field, icon, say, segments, text
 from console.widgets.picker import pick_model
-from engine import ColdWarmOptions, LoradeckError
+from engine import ColdWarmOptions, LoradeckError, demo_voices
 
 if TYPE_CHECKING:
     from console.feed import Feed
@@ -117,6 +117,9 @@ class Show:
 
     def _name_adapter(self) -> None:
         say(self._name, self._alias or "No adapter is registered")
+        suited = {voice.alias: voice.prompts[0] for voice in demo_voices()}
+        if self._prompt.value in {PROMPT, *suited.values()}:  # not the visitor's own
+            self._prompt.value = suited.get(self._alias, PROMPT)
         is_adapter = self._feed.adapter(self._alias) is not None
         enable(self._go, is_adapter, "Choose an adapter")
 
