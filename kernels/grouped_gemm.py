@@ -1,4 +1,4 @@
-"""Many small matrix products in one call on CPU: MKL's batched sgemm where torch carries it, a torch loop elsewhere.
+"""Many small matrix products in one call on CPU: a compiled loop where each has one row, else MKL's batched sgemm, else torch.
 
 Measured at one row a product: the batched call takes half the time of a loop of ``addmm``, and ``y = x @ A.T`` half that of ``A @ x``.
 """
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import torch
+
+from kernels.lora_loop import LoopWave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,6 +59,8 @@ class ProductWave(Protocol):
 
 def waves_of(products: Products, bounds: Sequence[tuple[int, int]], *, arena: Tensor, scratch: Tensor) -> list[ProductWave | None]:
     """One wave for each interval of the products, None where it is empty. ``arena`` and ``scratch`` must stay where they are."""
+    if arena.dtype == torch.float32 and bool((products.rows == 1).all()):
+        return [LoopWave(products, low, high, arena, scratch) if low < high else None for low, high in bounds]
     sgemm = batched_sgemm()
     if sgemm is None or arena.dtype != torch.float32:
         return [TorchWave(products, low, high, arena, scratch) if low < high else None for low, high in bounds]

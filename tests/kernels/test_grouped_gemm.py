@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
 
 from kernels import grouped_gemm, lora_expand, lora_shrink
 from kernels.grouped_gemm import Products, batched_sgemm, waves_of
+from kernels.lora_loop import LoopWave
 from tests.kernels.adapters import MIXES, NUM_ROWS, adapters_of
 from tests.kernels.compare import assert_near
 
@@ -56,3 +59,32 @@ def test_wide_rows_and_empty_intervals() -> None:
     waves[1].run(x)
     assert_near(scratch[:, 1:], x @ arena.view(3, 5).T)
     assert scratch[:, 0].isnan().all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+@pytest.mark.parametrize("kind", ["shrink", "expand"])
+def test_one_row_products_are_shared_out_whole(kind: Literal["shrink", "expand"], threads: int) -> None:
+    """Ranks and widths that no share divides: the loop gives what torch gives, product by product, on any team."""
+    rng, before = np.random.default_rng(3), torch.get_num_threads()
+    ranks, width = rng.integers(1, 65, 9), rng.integers(1, 700, 9)
+    weight, columns = np.concatenate(([0], np.cumsum(ranks * width)[:-1])), int(width.max())
+    arena, scratch, x = torch.randn(int((ranks * width).sum())), torch.randn(9, 64), torch.randn(9, columns)
+    one, none = np.ones(9, dtype=np.int64), np.zeros(9, dtype=np.int64)
+    products = Products(
+        kind=kind, start=np.arange(9), rows=one, column=none, weight=weight, ranks=ranks, width=width, out_column=none,
+        activation_columns=columns,
+    )  # fmt: skip
+    expected_scratch, expected_x = scratch.clone(), x.clone()
+    for at in range(9):
+        matrix = arena[weight[at] : weight[at] + ranks[at] * width[at]].view(ranks[at], width[at])
+        if kind == "shrink":
+            expected_scratch[at, : ranks[at]] = matrix @ x[at, : width[at]]
+        else:
+            expected_x[at, : width[at]] += scratch[at, : ranks[at]] @ matrix
+    torch.set_num_threads(threads)
+    try:
+        LoopWave(products, 0, 9, arena, scratch).run(x)
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(scratch, expected_scratch, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(x, expected_x, atol=1e-4, rtol=1e-4)
