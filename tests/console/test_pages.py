@@ -132,7 +132,7 @@ def test_evict_says_what_it_would_do(visit: Visit, site: str) -> None:
     before = len(httpx.get(f"{site}/poke/calls").json())
     page.get_by_label("Select meridian/quote-mail", exact=True).click()
     page.locator(".bulk").get_by_role("button", name="Evict…").click()
-    dialog = page.get_by_role("dialog")
+    dialog = page.locator(".dialog")
     dialog.get_by_text("The next request for each of them is a cold start.").wait_for()
     assert len(httpx.get(f"{site}/poke/calls").json()) == before
     dialog.get_by_role("button", name="Cancel").click()
@@ -144,7 +144,7 @@ def test_what_is_pinned_is_not_evicted_and_the_dialog_says_so(visit: Visit, site
     page = visit("/adapters?facets=pinned&sort=alias")
     page.get_by_label("Select novacart/product-copy", exact=True).click()
     page.locator(".bulk").get_by_role("button", name="Evict…").click()
-    dialog = page.get_by_role("dialog")
+    dialog = page.locator(".dialog")
     dialog.get_by_text("It is pinned; end the pin first.").wait_for()
     assert dialog.get_by_role("button", name="Evict novacart/product-copy").is_disabled()
     page = visit("/adapters?facets=device&sort=alias")
@@ -161,7 +161,7 @@ def test_register_checks_before_it_accepts(visit: Visit) -> None:
     """A bad folder shows tensor, expected and found; a good one its report, and only then can it be registered."""
     page = visit("/adapters")
     page.get_by_role("button", name="Register…").click()
-    accept = page.get_by_role("dialog").get_by_role("button", name="Register")
+    accept = page.locator(".dialog").get_by_role("button", name="Register")
     assert accept.is_disabled()
     page.get_by_label("Folder").fill("/data/bad")
     page.get_by_label("Alias", exact=True).fill("acme/new")
