@@ -180,7 +180,7 @@ def measure_cold_and_warm(browser: Browser) -> None:
     time.sleep(SETTLE_S)
     page.get_by_text("3 runs", exact=True).click()
     page.locator("[data-run]").first.click()
-    page.get_by_text("3 of 3 runs").first.wait_for(timeout=1000 * MEASURE_S)
+    page.locator(".cold-progress", has_text="3 of 3 runs").wait_for(timeout=1000 * MEASURE_S)
     page.close()
 
 

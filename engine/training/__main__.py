@@ -118,7 +118,7 @@ def _examine(run: Run, heldout: Sequence[Chat]) -> None:
         engine.register(str(run.out), alias="card", by="training")
         answers = ask(engine, ["card"] * len(asked), asked, max_tokens=run.recipe.answer_tokens)
     write_card(run.out, run.recipe.name, [(chat.messages[-1]["content"], answer) for chat, answer in zip(asked, answers, strict=True)])
-    print(f"Right answers of {marks.rows} held-out chats: {marks.adapter_score:.0%}, the base's {marks.base_score:.0%}")
+    print(f"Right answers on the held-out chats ({marks.rows}): {marks.adapter_score:.0%}, the base's {marks.base_score:.0%}")
 
 
 def _say(progress: Progress) -> None:
