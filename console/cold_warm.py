@@ -155,6 +155,14 @@ def range_words(result: LaneResult) -> str:
     return f"{low} to {high} {high_unit}" if low_unit == high_unit else f"{low} {low_unit} to {high} {high_unit}"
 
 
+def median_words(state: ColdWarmState) -> str:
+    """Of how many runs the medians on the page are: those that were measured and count, not those that were asked for."""
+    counts = {len(result.times_s) for result in state.results if result.times_s}
+    if not counts:
+        return "median"
+    return f"median of {max(counts)}" if len(counts) == 1 else f"median of {min(counts)} to {max(counts)}"
+
+
 def progress_words(state: ColdWarmState) -> str:
     """What is under way, or when it ended."""
     if state.options is None:

@@ -41,7 +41,7 @@ class ColdLanes:
         if (scale, state.options) != self._axis_drawn:
             self._axis_drawn = (scale, state.options)
             self._draw_axis(scale)
-            self._count.text = f"median of {state.options.repeats}" if state.options is not None else "median"
+        self._count.text = view.median_words(state)
         row = self._feed.adapter(alias)
         results = {result.lane: result for result in state.results}
         pinned = results.get("pinned")

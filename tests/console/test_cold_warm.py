@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -42,6 +43,17 @@ def test_the_sentence_is_made_from_the_medians() -> None:
     near = ColdWarmState(results=state.results[:3])
     assert view.headline(near) == "A pinned adapter answers in 12 ms. From disk it takes 72 ms."
     assert view.headline(ColdWarmState()) == "How long until the first token?"
+
+
+def test_a_median_is_of_the_runs_that_count() -> None:
+    """Not of those asked for: one lane a run ahead shows as a span, a comparison not begun as no number."""
+    state = finished()
+    runs = len(state.results[0].times_s)
+    assert view.median_words(state) == f"median of {runs}"
+    first = state.results[0]
+    behind = dataclasses.replace(first, runs=first.runs[:-1])
+    assert view.median_words(dataclasses.replace(state, results=(behind, *state.results[1:]))) == f"median of {runs - 1} to {runs}"
+    assert view.median_words(ColdWarmState()) == "median"
 
 
 def test_a_scale_holds_every_run_and_breaks_once() -> None:
