@@ -4,12 +4,15 @@ LoradeckError
 ├── InvalidRequest          400  a field of a request is out of range or of the wrong kind
 ├── ModelNotFound           404  no base, alias or version of that name for this caller
 ├── AdapterNotFound         404  a control call named an adapter that is not registered
+├── Unauthorized            401  no key or session, or one that does not hold
+├── Forbidden               403  the caller's role does not allow it
 ├── SourceNotAllowed        403  the path or URL is outside the allowed sources
 ├── AdapterRefused          422  the folder cannot be served on this base, with the field or tensor at fault
 ├── Conflict                409  the alias is taken, the adapter is busy, a pin would not fit
 ├── PayloadTooLarge         413  the body is over the cap
 ├── Overloaded              429  a queue or limit is full; carries retry_after_s
 ├── NotReady                503  the engine is starting, stopping or stuck
+├── RegistryUnavailable     503  the database or the data folder cannot be written now; serving goes on
 ├── TrainingRefused         422  a training recipe or its data will not do, with the field or line at fault
 ├── BaseRefused                  the base folder cannot be served (start-up)
 └── EngineFault             500  our bug; the request it hit ends, the engine goes on
@@ -68,6 +71,22 @@ class AdapterNotFound(LoradeckError):
     status = 404
     kind = "invalid_request_error"
     code = "adapter_not_found"
+
+
+class Unauthorized(LoradeckError):
+    """No key or session, or one that does not hold; the same words for every reason."""
+
+    status = 401
+    kind = "authentication_error"
+    code = "invalid_api_key"
+
+
+class Forbidden(LoradeckError):
+    """The caller's role does not allow it."""
+
+    status = 403
+    kind = "permission_error"
+    code = "forbidden"
 
 
 class SourceNotAllowed(LoradeckError):
@@ -144,6 +163,14 @@ class NotReady(LoradeckError):
     status = 503
     kind = "service_unavailable"
     code = "not_ready"
+
+
+class RegistryUnavailable(LoradeckError):
+    """The database or the data folder cannot be written now; nothing was changed, and serving goes on."""
+
+    status = 503
+    kind = "service_unavailable"
+    code = "registry_unavailable"
 
 
 class BaseRefused(LoradeckError):

@@ -39,6 +39,8 @@ class Request:
     prompt_ids: tuple[int, ...]
     sampling: SamplingParams = SamplingParams()
     tenant: TenantId = DEFAULT_TENANT
+    key: str | None = None
+    """Public id of the API key it came with."""
     echo_logprobs: bool = False
     """Also score the prompt's tokens (completions ``echo`` with ``logprobs``)."""
     prefix_cache: Literal["use", "bypass"] = "use"

@@ -19,7 +19,7 @@ PACKAGES = ("console", "engine", "kernels")
 
 # -- who may import whom --
 
-LEAVES = {"batch", "clock", "errors", "events", "ids", "plan", "request", "sequence", "settings", "snapshot"}
+LEAVES = {"allowance", "batch", "caller", "clock", "errors", "events", "ids", "plan", "request", "sequence", "settings", "snapshot"}
 PARTS: dict[str, set[str]] = {
     # part: the other parts it may import
     "memory": set(),
