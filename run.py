@@ -16,7 +16,7 @@ import uvicorn
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
-from engine import DEFAULT_TENANT, Engine, LoradeckError, Settings
+from engine import Engine, LoradeckError, Settings
 from engine.api.app import build_app
 from engine.api.log_lines import OneLineFormatter
 from engine.demo.install import install_demo
@@ -133,7 +133,7 @@ def ready_line(engine: Engine, port: socket.socket) -> str:
     took_s = time.time() - psutil.Process().create_time()
     host, number = port.getsockname()[:2]
     address = f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
-    num_adapters = sum(card.adapter is not None for card in engine.models(DEFAULT_TENANT))
+    num_adapters = sum(card.adapter is not None for card in engine.models())
     clear = "\r\033[K" if sys.stdout.isatty() else ""
     return f"{clear}Loradeck is ready at http://{address} (base {engine.base_name}, {num_adapters} adapters, {took_s:.1f} s)"
 

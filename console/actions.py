@@ -10,7 +10,7 @@ from nicegui import run
 
 from console import format as fmt
 from console.widgets.refusal import show_refusal
-from engine import DEFAULT_TENANT, LoradeckError, NotReady, TenantId
+from engine import LOCAL, LoradeckError, NotReady, TenantId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Command:
 
     verb: Verb
     ref: str
-    tenant: TenantId = DEFAULT_TENANT
+    tenant: TenantId | None = None
     tier: Tier | None = None
     until_unix: float | None = None
     reason: str = ""
@@ -43,6 +43,7 @@ class Actions:
         self._engine = engine
         self._toasts = toasts
         self._feed = feed
+        self.caller = LOCAL
 
     async def preview(self, command: Command) -> ControlOutcome:
         """What ``command`` would do. Raises LoradeckError where it would be refused."""
@@ -75,12 +76,12 @@ class Actions:
     def command(self, verb: Verb, ref: str) -> Command:
         """``verb`` on the adapter ``ref`` names, for the tenant it belongs to."""
         row = self._feed.adapter(ref)
-        return Command(verb=verb, ref=ref, tenant=row.tenant if row else DEFAULT_TENANT)
+        return Command(verb=verb, ref=ref, tenant=row.tenant if row else None)
 
     async def register(self, source: str, *, alias: str, tenant: str, dry_run: bool, replace: bool) -> Registration:
         """Check a folder, or check and accept it. Raises LoradeckError with the field or tensor at fault."""
         answer: Registration | None = await run.io_bound(
-            self._engine.register, source, alias=alias, tenant=TenantId(tenant), dry_run=dry_run, replace=replace, by="operator"
+            self._engine.register, source, alias=alias, tenant=TenantId(tenant), dry_run=dry_run, replace=replace, caller=self.caller
         )
         if answer is None:
             raise NotReady("The console is stopping; nothing was registered.")
@@ -117,8 +118,8 @@ class Actions:
             tier=command.tier,
             until_unix=command.until_unix,
             reason=command.reason,
-            by="operator",
             preview=preview,
+            caller=self.caller,
         )
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), ANSWER_WITHIN_S)

@@ -6,6 +6,12 @@ from engine.process import prepare
 
 prepare()
 
+from engine.caller import (
+    LOCAL,
+    SYSTEM,
+    Caller,
+    Role,
+)
 from engine.clock import (
     Clock,
     MonotonicClock,
@@ -52,6 +58,7 @@ from engine.events import (
 )
 from engine.ids import (
     DEFAULT_TENANT,
+    SHARED_TENANT,
     AdapterId,
     RequestId,
     Residency,
@@ -123,6 +130,9 @@ __all__ = [
     "DEFAULT_TENANT",
     "EMPTY",
     "LANES",
+    "LOCAL",
+    "SHARED_TENANT",
+    "SYSTEM",
     "AdapterEvicted",
     "AdapterId",
     "AdapterLoadFailed",
@@ -136,6 +146,7 @@ __all__ = [
     "AdapterUnpinned",
     "AdapterUnregistered",
     "BaseRefused",
+    "Caller",
     "Clock",
     "ColdWarm",
     "ColdWarmOptions",
@@ -179,6 +190,7 @@ __all__ = [
     "RequestRecord",
     "RequestsSnapshot",
     "Residency",
+    "Role",
     "RunningRow",
     "SamplingParams",
     "Settings",

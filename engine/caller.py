@@ -41,6 +41,13 @@ class Caller:
         """Whether what belongs to ``tenant`` is shown to it."""
         return self.tenant is None or self.tenant == tenant
 
+    def need_for(self, tenant: TenantId, role: Role) -> None:
+        """Raise Forbidden below ``role`` or where ``tenant`` is not its own, in the same words whether or not there is such a tenant."""
+        self.need(role)
+        if not self.sees(tenant):
+            message = "This needs a role for that tenant."
+            raise Forbidden(message, param="tenant", expected=self.tenant, found=tenant)
+
     def need(self, role: Role, *, everywhere: bool = False) -> None:
         """Raise Forbidden below ``role``; with ``everywhere`` also when it is confined to one tenant."""
         if not self.may(role) or (everywhere and self.tenant is not None):

@@ -43,7 +43,7 @@ class ControlCall:
     tier: Tier | None = None
     until_unix: float | None = None
     reason: str = ""
-    by: str = "operator"
+    by: str
     preview: bool = False
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from engine.assemble import open_host
+from engine.caller import SYSTEM, Caller
 from engine.clock import Clock, MonotonicClock
 from engine.control import Control, ControlCall
 from engine.data_lock import DataLock
 from engine.errors import NotReady, Overloaded
-from engine.ids import DEFAULT_TENANT
 from engine.loop import EngineLoop
 from engine.process import release_team
 from engine.registration import Registrar
@@ -129,7 +129,7 @@ class Engine:
         Raises ModelNotFound, InvalidRequest, Overloaded or NotReady at once, before anything is queued.
         """
         host, loop = self._host, self._live_loop()
-        target = self.resolve(request.model, request.tenant)
+        target = self.resolve(request.model, request.scope)
         check_request(request, host)
         if host.num_waiting >= self.settings.max_waiting:
             message = f"{host.num_waiting} requests wait already; try again shortly."
@@ -139,12 +139,15 @@ class Engine:
         loop.post(lambda: host.requests.add(stream), fault=lambda error: host.requests.fail_unqueued(stream, error))
         return stream
 
-    def resolve(self, model: str, tenant: TenantId = DEFAULT_TENANT) -> Target:
-        """What a name means now: the base, an alias or a version id, to the letter. Raises ModelNotFound."""
+    def resolve(self, model: str, tenant: TenantId | None = None) -> Target:
+        """What a name means to ``tenant`` now: the base, an alias or a version id, to the letter. Raises ModelNotFound.
+
+        A tenant's own names come before the shared ones, and others' do not exist. None is whoever may use every tenant's.
+        """
         return self._router.resolve(model, tenant)
 
-    def models(self, tenant: TenantId = DEFAULT_TENANT) -> tuple[ModelCard, ...]:
-        """The base, then every alias."""
+    def models(self, tenant: TenantId | None = None) -> tuple[ModelCard, ...]:
+        """The base, then every alias that ``resolve`` would find for ``tenant``."""
         return self._router.models(tenant)
 
     def register(
@@ -152,55 +155,60 @@ class Engine:
         source: str,
         *,
         alias: str,
-        tenant: TenantId = DEFAULT_TENANT,
+        tenant: TenantId | None = None,
         dry_run: bool = False,
         replace: bool = False,
         compatible_base: bool = False,
         prove: Literal["now", "first_load"] = "now",
-        by: str = "operator",
+        caller: Caller = SYSTEM,
     ) -> Registration:
-        """Validate a PEFT folder and serve it as ``alias``. Blocks: call it in a thread.
+        """Validate a PEFT folder and serve it as ``alias`` of ``tenant``, or of the caller's. Blocks: call it in a thread.
 
-        Raises SourceNotAllowed, InvalidRequest, AdapterRefused or Conflict; a refusal changes nothing. ``prove="first_load"`` puts
-        the effective-delta probe off until the adapter first comes to the device; until it passed, the adapter answers nothing.
+        Raises Forbidden, SourceNotAllowed, InvalidRequest, AdapterRefused or Conflict; a refusal changes nothing. With
+        ``prove="first_load"`` the probe waits until the adapter first comes to the device; until it passed, the adapter answers nothing.
         """
+        owner = caller.home if tenant is None else tenant
+        caller.need_for(owner, "operator")
         self._live_loop()
         return self._registrar.register(
             source,
             alias=alias,
-            tenant=tenant,
+            tenant=owner,
             dry_run=dry_run,
             replace=replace,
             compatible_base=compatible_base,
             prove=prove,
-            by=by,
+            by=caller.name,
         )
 
-    def unregister(self, alias: str, *, tenant: TenantId = DEFAULT_TENANT, by: str = "operator") -> None:
+    def unregister(self, alias: str, *, tenant: TenantId | None = None, caller: Caller = SYSTEM) -> None:
         """Withdraw an alias; new requests get 404 at once, running ones finish, then weights and image are freed."""
-        del tenant  # every adapter is everyone's until tenants own theirs
+        caller.need("operator")
         self._live_loop()
-        self._registrar.unregister(alias, by=by)
+        self._router.owned_alias(alias, caller.tenant or tenant)
+        self._registrar.unregister(alias, by=caller.name)
 
     def control(
         self,
         verb: Verb,
         ref: str,
         *,
-        tenant: TenantId = DEFAULT_TENANT,
+        tenant: TenantId | None = None,
         tier: Tier | None = None,
         until_unix: float | None = None,
         reason: str = "",
-        by: str = "operator",
         preview: bool = False,
+        caller: Caller = SYSTEM,
     ) -> Future[ControlOutcome]:
         """Warm, pin, unpin or evict the adapter that ``ref`` (alias or version id) names; with ``preview`` say what would happen.
 
-        Raises AdapterNotFound at once; other refusals (Conflict, InvalidRequest) come through the future.
+        ``tenant`` says whose ``ref`` is where the caller may see more than one. Raises Forbidden or AdapterNotFound at once; other
+        refusals (Conflict, InvalidRequest) come through the future.
         """
-        del tenant  # every adapter is everyone's until tenants own theirs
+        caller.need("operator")
         loop = self._live_loop()
-        adapter = self._router.adapter(ref)
+        adapter = self._router.owned(ref, caller.tenant or tenant)
+        by = caller.name
         call = ControlCall(verb=verb, adapter=adapter, tier=tier, until_unix=until_unix, reason=reason[:500], by=by, preview=preview)
         return loop.forward(lambda: self._control.run(call))
 

@@ -45,6 +45,7 @@ class AdapterRejected(Event):
     alias: str
     code: str
     message: str
+    tenant: TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,7 @@ class AdapterUnregistered(Event):
 
     adapter: AdapterId
     alias: str
+    tenant: TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,3 +28,5 @@ WaitReason = Literal[
 """Why a request that could run does not; the same code in API, metrics and console."""
 
 DEFAULT_TENANT = TenantId("default")
+SHARED_TENANT = TenantId("shared")
+"""Owns what every tenant may call."""

@@ -75,7 +75,7 @@ class Registrar:
         replace: bool = False,
         compatible_base: bool = False,
         prove: Literal["now", "first_load"] = "now",
-        by: str = "operator",
+        by: str,
     ) -> Registration:
         """Validate a PEFT folder and serve it as ``alias``; every refusal is typed and changes nothing."""
         try:
@@ -95,21 +95,28 @@ class Registrar:
             if not dry_run:
                 self._host.publisher.record_event(
                     AdapterRejected(
-                        at_unix=time.time(), by=by, source=source[:200], alias=alias[:80], code=refusal.code, message=refusal.message
+                        at_unix=time.time(),
+                        by=by,
+                        source=source[:200],
+                        alias=alias[:80],
+                        code=refusal.code,
+                        message=refusal.message,
+                        tenant=tenant,
                     )
                 )
             raise
 
-    def unregister(self, alias: str, *, by: str = "operator") -> None:
+    def unregister(self, alias: str, *, by: str) -> None:
         """Withdraw an alias now; requests in flight finish, and the last one frees weights and image."""
         with self._alias_lock:
             adapter = self._host.catalog.aliases.get(alias)
             if adapter is None:
                 message = f"The model {alias[:80]!r} does not exist."
                 raise ModelNotFound(message, param="model", found=alias[:80])
+            tenant = self._host.catalog.versions[adapter].tenant
             self._host.catalog.drop_alias(alias)
             self._host.call(lambda: self._host.lifecycle.withdraw(adapter, alias))
-        self._host.publisher.record_event(AdapterUnregistered(at_unix=time.time(), by=by, adapter=adapter, alias=alias))
+        self._host.publisher.record_event(AdapterUnregistered(at_unix=time.time(), by=by, adapter=adapter, alias=alias, tenant=tenant))
 
     def _validate(self, source: str, *, compatible_base: bool) -> tuple[ParsedAdapter, PackedAdapter]:
         folder = allowed_folder(source, self._settings.allowed_sources)

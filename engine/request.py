@@ -41,10 +41,17 @@ class Request:
     tenant: TenantId = DEFAULT_TENANT
     key: str | None = None
     """Public id of the API key it came with."""
+    reach: Literal["own", "all"] = "own"
+    """Whose names ``model`` may be: the tenant's and the shared ones, or every tenant's."""
     echo_logprobs: bool = False
     """Also score the prompt's tokens (completions ``echo`` with ``logprobs``)."""
     prefix_cache: Literal["use", "bypass"] = "use"
     """``bypass`` computes every prompt token anew and leaves no page for others: a prefill that is measured is then a real one."""
+
+    @property
+    def scope(self) -> TenantId | None:
+        """Whose names count, as ``Engine.resolve`` takes it."""
+        return None if self.reach == "all" else self.tenant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

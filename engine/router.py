@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.errors import AdapterNotFound, InvalidRequest, ModelNotFound
-from engine.ids import AdapterId
+from engine.ids import SHARED_TENANT, AdapterId
 from engine.stream import Target
 
 if TYPE_CHECKING:
@@ -37,36 +37,49 @@ class Router:
     def __init__(self, host: ModelHost) -> None:
         self._host = host
 
-    def resolve(self, model: str, tenant: TenantId) -> Target:
-        """What a name means now: the base, an alias or a version id, to the letter. Raises ModelNotFound."""
-        del tenant  # every adapter is everyone's until tenants own theirs
+    def resolve(self, model: str, tenant: TenantId | None) -> Target:
+        """What a name means now: the base, an alias or a version id, to the letter. Raises ModelNotFound.
+
+        What is another tenant's is looked up as what does not exist is, and refused in the same words.
+        """
         aliases = self._host.catalog.aliases
         if model == self._host.base_name:
             return Target(name=model)
-        if model in aliases:
+        if model in aliases and self._may_call(aliases[model], tenant):
             return Target(name=model, adapter=aliases[model], alias=model)
-        if model in self._host.catalog.versions and model in aliases.values():
-            return Target(name=model, adapter=AdapterId(model))
+        adapter = AdapterId(model)
+        if adapter in aliases.values() and self._may_call(adapter, tenant):
+            return Target(name=model, adapter=adapter)
         message = f"The model {model[:80]!r} does not exist."
         raise ModelNotFound(message, param="model", found=model[:80])
 
-    def adapter(self, ref: str) -> AdapterId:
-        """The version that an alias or a version id names. Raises AdapterNotFound."""
+    def owned(self, ref: str, tenant: TenantId | None) -> AdapterId:
+        """The version of ``tenant`` (None: of any) that an alias or a version id names. Raises AdapterNotFound."""
         catalog = self._host.catalog
         adapter = catalog.aliases.get(ref, AdapterId(ref))
-        if adapter not in catalog.versions:
+        record = catalog.versions.get(adapter)
+        if record is None or tenant not in {None, record.tenant}:
             message = f"No adapter {ref[:80]!r} is registered."
             raise AdapterNotFound(message, param="ref", found=ref[:80])
         return adapter
 
-    def models(self, tenant: TenantId) -> tuple[ModelCard, ...]:
-        """The base, then every alias."""
-        del tenant  # every adapter is everyone's until tenants own theirs
+    def owned_alias(self, alias: str, tenant: TenantId | None) -> AdapterId:
+        """What an alias of ``tenant`` (None: of any) names. Raises ModelNotFound."""
+        adapter = self._host.catalog.aliases.get(alias)
+        if adapter is None or tenant not in {None, self._host.catalog.versions[adapter].tenant}:
+            message = f"The model {alias[:80]!r} does not exist."
+            raise ModelNotFound(message, param="model", found=alias[:80])
+        return adapter
+
+    def models(self, tenant: TenantId | None) -> tuple[ModelCard, ...]:
+        """The base, then every alias that ``tenant`` may call."""
         host, catalog = self._host, self._host.catalog
         rows = {row.id: row for row in host.publisher.snapshot.adapters}
         base = ModelCard(id=host.base_name, parent=None, root=host.parts.base_root, created_unix=int(host.observer.started_unix))
         cards = [base]
         for alias, adapter in catalog.aliases.items():
+            if not self._may_call(adapter, tenant):
+                continue
             record, row = catalog.versions[adapter], rows.get(adapter)
             cards.append(
                 ModelCard(
@@ -81,6 +94,9 @@ class Router:
                 )
             )
         return tuple(cards)
+
+    def _may_call(self, adapter: AdapterId, tenant: TenantId | None) -> bool:
+        return tenant is None or self._host.catalog.versions[adapter].tenant in {tenant, SHARED_TENANT}
 
 
 def check_request(request: Request, host: ModelHost) -> None:

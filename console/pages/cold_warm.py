@@ -53,7 +53,7 @@ class Show:
         """Progress and the three buttons."""
         self._progress = text("", "cold-progress").props("role=status")
         self._reset = button("Reset", self._put_back, hint="stop, put the adapter back, forget the numbers")
-        self._stop = button("Stop", self._cold_warm.stop, kind="primary", glyph="stop").props("data-esc")
+        self._stop = button("Stop", self._halt, kind="primary", glyph="stop").props("data-esc")
         self._go = button("Run", self._start, kind="primary", glyph="play").props("data-run")
 
     def build(self) -> None:
@@ -85,7 +85,7 @@ class Show:
     def leave(self) -> None:
         """The browser has gone: what this page started ends, and the adapter goes back."""
         if self._is_mine:
-            self._cold_warm.stop()
+            self._halt()
 
     def _form(self) -> None:
         with box("cold-form"):
@@ -132,16 +132,19 @@ class Show:
                 repeats=int(self._repeats),
                 store_bytes_per_s=int(self._limit) * MIB,
             )
-            self._cold_warm.start(options)
+            self._cold_warm.start(options, caller=self._actions.caller)
         except LoradeckError as refusal:
             say(self._fault, refusal.message)
             return
         self._is_mine = True
         self._draw()
 
+    def _halt(self) -> None:
+        self._cold_warm.stop(caller=self._actions.caller)
+
     async def _put_back(self) -> None:
         enable(self._reset, enabled=False, why_not="Putting the adapter back")
-        await run.io_bound(self._cold_warm.reset)
+        await run.io_bound(self._cold_warm.reset, caller=self._actions.caller)
         enable(self._reset, enabled=True)
         self._draw()
 

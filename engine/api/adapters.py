@@ -12,13 +12,14 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from engine.api.adapter_rows import AdapterQuery, find_row, row_json, select_rows
-from engine.api.auth import tenant_of
+from engine.api.auth import caller_of, viewer_of
 from engine.api.body import read_body
 from engine.api.queries import flag
 from engine.api.registering import register_in_thread
 from engine.api.schemas import ControlBody, RegisterBody
-from engine.errors import AdapterNotFound, InvalidRequest, NotReady
-from engine.ids import DEFAULT_TENANT, TenantId
+from engine.errors import AdapterNotFound, NotReady
+from engine.gateway.scope import narrow_rows
+from engine.ids import TenantId
 
 if TYPE_CHECKING:
     from engine.control import ControlOutcome
@@ -39,7 +40,7 @@ def adapters_router(engine: Engine) -> APIRouter:
     @router.get("")
     async def list_adapters(request: Request) -> Response:
         query = AdapterQuery.read(request.query_params)
-        rows, total = select_rows(engine.snapshot().adapters, query)
+        rows, total = select_rows(narrow_rows(engine.snapshot().adapters, viewer_of(request).tenant), query)
         return _json({"adapters": [row_json(row) for row in rows], "total": total, "offset": query.offset, "limit": query.limit})
 
     @router.post("")
@@ -48,7 +49,7 @@ def adapters_router(engine: Engine) -> APIRouter:
 
     @router.get("/{ref:path}")
     async def get_adapter(request: Request, ref: str) -> Response:
-        return _json(await _settled_row(engine, ref, tenant_of(request)))
+        return _json(await _settled_row(engine, ref, viewer_of(request).tenant))
 
     for verb in VERBS:
         router.add_api_route(f"/{{ref:path}}/{verb}", _control_endpoint(engine, verb), methods=["POST"], name=verb)
@@ -58,18 +59,16 @@ def adapters_router(engine: Engine) -> APIRouter:
 async def _register(engine: Engine, request: Request) -> Response:
     """201 with the version and its report, 200 when it was there already or nothing was to be changed."""
     body = await read_body(request, RegisterBody)
-    if body.tenant not in {None, DEFAULT_TENANT}:
-        raise InvalidRequest("There is one tenant here, 'default'.", param="tenant", expected=DEFAULT_TENANT, found=body.tenant)
     registration = await register_in_thread(
         partial(
             engine.register,
             body.source,
             alias=body.alias,
-            tenant=tenant_of(request),
+            tenant=None if body.tenant is None else TenantId(body.tenant),
             dry_run=bool(body.dry_run),
             replace=bool(body.replace),
             compatible_base=bool(body.compatible_base),
-            by="api",
+            caller=caller_of(request),
         )
     )
     answer = {
@@ -97,12 +96,11 @@ async def _control(engine: Engine, verb: Verb, request: Request, ref: str) -> Re
     command = engine.control(
         verb,
         ref,
-        tenant=tenant_of(request),
         tier=body.tier,
         until_unix=body.until,
         reason=body.reason or "",
-        by="api",
         preview=bool(preview),
+        caller=caller_of(request),
     )
     done, _ = await asyncio.wait({asyncio.wrap_future(command)}, timeout=CONTROL_TIMEOUT_S)
     if not done:
@@ -110,10 +108,10 @@ async def _control(engine: Engine, verb: Verb, request: Request, ref: str) -> Re
     return _json(_outcome_json(done.pop().result()))
 
 
-async def _settled_row(engine: Engine, ref: str, tenant: TenantId) -> dict[str, Any]:
+async def _settled_row(engine: Engine, ref: str, tenant: TenantId | None) -> dict[str, Any]:
     """The adapter's row; one registered a moment ago is waited for until a snapshot has it. Raises AdapterNotFound."""
     for _ in range(NEW_ROW_TRIES):
-        row = find_row(engine.snapshot().adapters, ref)
+        row = find_row(narrow_rows(engine.snapshot().adapters, tenant), ref)
         if row is not None:
             return row_json(row)
         if all(ref not in {card.id, card.adapter} for card in engine.models(tenant)):

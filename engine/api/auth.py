@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from fastapi import Request
 
 from engine.api.refusals import error_response
+from engine.api.trace import trace_of
+from engine.caller import LOCAL, Caller
 from engine.errors import SourceNotAllowed
-from engine.ids import DEFAULT_TENANT, TenantId
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-def tenant_of(request: Request) -> TenantId:
-    """The caller's tenant; an API key is not looked at while the server listens on loopback only."""
-    del request  # until keys name tenants
-    return DEFAULT_TENANT
+def caller_of(request: Request) -> Caller:
+    """Who asks; an API key is not looked at while the server listens on loopback only."""
+    return replace(LOCAL, request=trace_of(request).id)
+
+
+def viewer_of(request: Request) -> Caller:
+    """Who asks, if it may look. Raises Forbidden."""
+    caller = caller_of(request)
+    caller.need("viewer")
+    return caller
 
 
 class RefuseForeignPages:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from engine.api.answers import Answer, collect
-from engine.api.auth import tenant_of
+from engine.api.auth import caller_of
 from engine.api.body import read_body
 from engine.api.event_stream import stream_response
 from engine.api.generation import Call, Generation
@@ -49,8 +49,8 @@ def chat_router(engine: Engine) -> APIRouter:
 
 async def _prepare(engine: Engine, request: Request, body: ChatBody) -> Call:
     """Everything that can be refused, refused before the engine hears of it."""
-    tenant = tenant_of(request)
-    engine.resolve(body.model, tenant)
+    caller = caller_of(request)
+    engine.resolve(body.model, caller.tenant)
     prompt = await chat_prompt(engine, body.messages)
     sampling = chat_sampling(
         body,
@@ -58,7 +58,7 @@ async def _prepare(engine: Engine, request: Request, body: ChatBody) -> Call:
         prompt_tokens=len(prompt.ids),
         context_tokens=context_tokens(engine),
     )
-    return Call(id=trace_of(request).id, model=body.model, prompts=(prompt.ids,), sampling=sampling, tenant=tenant)
+    return Call(id=trace_of(request).id, model=body.model, prompts=(prompt.ids,), sampling=sampling, caller=caller)
 
 
 class ChatShape:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from engine.api.answers import Answer, collect
-from engine.api.auth import tenant_of
+from engine.api.auth import caller_of
 from engine.api.body import read_body
 from engine.api.event_stream import stream_response
 from engine.api.generation import Call, Generation
@@ -34,8 +34,7 @@ def completions_router(engine: Engine) -> APIRouter:
     @router.post("/completions")
     async def completions(request: Request) -> Response:
         body = await read_body(request, CompletionBody)
-        tenant = tenant_of(request)
-        engine.resolve(body.model, tenant)
+        engine.resolve(body.model, caller_of(request).tenant)
         prompts = await completion_prompts(engine, body.prompt)
         generation = Generation(engine, _call(engine, request, body, prompts))
         try:
@@ -63,7 +62,7 @@ def _call(engine: Engine, request: Request, body: CompletionBody, prompts: tuple
         model=body.model,
         prompts=tuple(prompt.ids for prompt in prompts),
         sampling=sampling,
-        tenant=tenant_of(request),
+        caller=caller_of(request),
         echo_logprobs=bool(body.echo) and body.logprobs is not None,
     )
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.api.refusals import ClientGoneError
 from engine.errors import EngineFault, LoradeckError, NotReady
-from engine.ids import RequestId, TenantId
+from engine.ids import RequestId
 from engine.request import Request, RequestRecord, SamplingParams, TokenChunk
 
 if TYPE_CHECKING:
     from starlette.types import Receive
 
+    from engine.caller import Caller
     from engine.engine import Engine
     from engine.stream import TokenStream
 
@@ -30,7 +31,7 @@ class Call:
     model: str
     prompts: tuple[tuple[int, ...], ...]
     sampling: SamplingParams
-    tenant: TenantId
+    caller: Caller
     echo_logprobs: bool = False
 
     def requests(self) -> list[Request]:
@@ -42,7 +43,9 @@ class Call:
                 model=self.model,
                 prompt_ids=ids,
                 sampling=self.sampling,
-                tenant=self.tenant,
+                tenant=self.caller.home,
+                key=self.caller.key,
+                reach="all" if self.caller.tenant is None else "own",
                 echo_logprobs=self.echo_logprobs,
             )
             for number, ids in enumerate(self.prompts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
-from engine.api.auth import tenant_of
+from engine.api.auth import caller_of
 from engine.api.body import read_body
 from engine.api.registering import register_in_thread
 from engine.api.schemas import LoadLoraBody, UnloadLoraBody
@@ -24,15 +24,14 @@ def lora_router(engine: Engine) -> APIRouter:
     @router.post("/load_lora_adapter")
     async def load_lora_adapter(request: Request) -> Response:
         body = await read_body(request, LoadLoraBody)
-        tenant = tenant_of(request)
-        replace = bool(body.load_inplace)
-        await register_in_thread(partial(engine.register, body.lora_path, alias=body.lora_name, tenant=tenant, replace=replace, by="api"))
+        caller, replace = caller_of(request), bool(body.load_inplace)
+        await register_in_thread(partial(engine.register, body.lora_path, alias=body.lora_name, replace=replace, caller=caller))
         return PlainTextResponse(f"Success: LoRA adapter '{body.lora_name}' added successfully.")
 
     @router.post("/unload_lora_adapter")
     async def unload_lora_adapter(request: Request) -> Response:
         body = await read_body(request, UnloadLoraBody)
-        await register_in_thread(partial(engine.unregister, body.lora_name, tenant=tenant_of(request), by="api"))
+        await register_in_thread(partial(engine.unregister, body.lora_name, caller=caller_of(request)))
         return PlainTextResponse(f"Success: LoRA adapter '{body.lora_name}' removed successfully.")
 
     return router

@@ -9,7 +9,7 @@ import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from engine.api.auth import tenant_of
+from engine.api.auth import caller_of
 from engine.errors import ModelNotFound
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ def models_router(engine: Engine) -> APIRouter:
 
     @router.get("/models")
     async def list_models(request: Request) -> Response:
-        cards = [_card_json(card) for card in engine.models(tenant_of(request))]
+        cards = [_card_json(card) for card in engine.models(caller_of(request).tenant)]
         return Response(orjson.dumps({"object": "list", "data": cards}), media_type="application/json")
 
     @router.get("/models/{model:path}")
     async def retrieve_model(request: Request, model: str) -> Response:
-        return Response(orjson.dumps(_card_json(_card(engine, model, tenant_of(request)))), media_type="application/json")
+        return Response(orjson.dumps(_card_json(_card(engine, model, caller_of(request).tenant))), media_type="application/json")
 
     return router
 
 
-def _card(engine: Engine, model: str, tenant: TenantId) -> ModelCard:
+def _card(engine: Engine, model: str, tenant: TenantId | None) -> ModelCard:
     """The card of an alias, a base or a version id. Raises ModelNotFound."""
     target = engine.resolve(model, tenant)
     cards = engine.models(tenant)

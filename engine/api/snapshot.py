@@ -11,7 +11,9 @@ import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from engine.api.auth import caller_of, viewer_of
 from engine.api.queries import number
+from engine.gateway.scope import narrow_events, narrow_snapshot
 
 if TYPE_CHECKING:
     from engine.engine import Engine
@@ -25,19 +27,20 @@ def snapshot_router(engine: Engine) -> APIRouter:
     router = APIRouter()
 
     @router.get("/snapshot")
-    async def snapshot() -> Response:
-        return _json(engine.snapshot())
+    async def snapshot(request: Request) -> Response:
+        return _json(narrow_snapshot(engine.snapshot(), viewer_of(request).tenant))
 
     @router.get("/events")
     async def events(request: Request) -> Response:
         after = number(request.query_params, "after", default=0)
         limit = number(request.query_params, "limit", default=500, most=MOST_EVENTS)
-        page = engine.events(after, limit)
+        page = narrow_events(engine.events(after, limit), engine.snapshot().adapters, viewer_of(request).tenant)
         rows = [{"number": place, "type": event_name(type(event).__name__), **asdict(event)} for place, event in page.events]
         return _json({"events": rows, "lost": page.lost, "newest": page.newest})
 
     @router.get("/steps")
     async def steps(request: Request) -> Response:
+        caller_of(request).need("viewer", everywhere=True)
         return _json({"steps": engine.steps(number(request.query_params, "after", default=0))})
 
     return router

@@ -43,7 +43,7 @@ def note_outcome(request: Request, generation: Generation) -> None:
     """Put what was served into the request's log line."""
     usage = generation.usage()
     trace_of(request).notes.update(
-        tenant=generation.call.tenant,
+        tenant=generation.call.caller.home,
         model=generation.model,
         version=generation.fingerprint,
         prompt_tokens=usage.prompt_tokens,

@@ -103,7 +103,7 @@ def register(engine: Engine, adapters: Sequence[Source], *, prove: Literal["now"
     known = {card.id for card in engine.models()}
     for adapter in adapters:
         if adapter.alias not in known:
-            engine.register(str(adapter.folder), alias=adapter.alias, replace=True, prove=prove, by="bench")
+            engine.register(str(adapter.folder), alias=adapter.alias, replace=True, prove=prove)
 
 
 def bring(engine: Engine, adapters: Sequence[Source]) -> None:

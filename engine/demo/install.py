@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from engine.caller import SYSTEM
 from engine.demo.synthetic import SHOWN, write_samples
 from engine.errors import LoradeckError
 from engine.ids import TenantId
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, float | None], None]
 
+DEMO = replace(SYSTEM, name="demo")
 DONE = "registered"
 """Marks a folder whose adapters were registered once: those withdrawn since stay withdrawn."""
 log = logging.getLogger("loradeck.demo")
@@ -50,7 +53,7 @@ def _install_voices(engine: Engine, folder: Path, progress: Progress) -> int:
         progress("Registering the demo adapters", count / len(shelf))
         source = shutil.copytree(voice.folder, folder / voice.alias, dirs_exist_ok=True)
         try:
-            engine.register(str(source), alias=voice.alias, tenant=TenantId(voice.tenant), replace=True, by="demo")
+            engine.register(str(source), alias=voice.alias, tenant=TenantId(voice.tenant), replace=True, caller=DEMO)
         except LoradeckError as error:
             log.warning("demo adapter %s is not registered: %s", voice.alias, error.message)
         count += 1
@@ -64,6 +67,6 @@ def _install_samples(engine: Engine, folder: Path, progress: Progress) -> int:
     for sample in write_samples(folder, engine.base_spec, count=wanted):
         progress("Registering sample adapters", count / wanted)
         prove: Literal["now", "first_load"] = "now" if count < len(SHOWN) else "first_load"
-        engine.register(str(sample.folder), alias=sample.alias, tenant=TenantId("sample"), prove=prove, replace=True, by="demo")
+        engine.register(str(sample.folder), alias=sample.alias, tenant=TenantId("sample"), prove=prove, replace=True, caller=DEMO)
         count += 1
     return count

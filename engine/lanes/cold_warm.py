@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from engine.adapters.origin import HttpOrigin
+from engine.caller import SYSTEM, Caller
 from engine.errors import Conflict, LoradeckError
 from engine.lanes.halt import Halt, Halted
 from engine.lanes.lane_runs import LaneRuns
@@ -42,8 +43,9 @@ class ColdWarm:
         self._thread: threading.Thread | None = None
         engine.before_stop.append(self.close)
 
-    def start(self, options: ColdWarmOptions) -> None:
-        """Begin to measure; returns at once. Raises AdapterNotFound, or Conflict while one is under way."""
+    def start(self, options: ColdWarmOptions, *, caller: Caller = SYSTEM) -> None:
+        """Begin to measure; returns at once. Raises Forbidden, ModelNotFound, or Conflict while one is under way."""
+        caller.need("operator", everywhere=True)
         target = self._engine.resolve(options.adapter)
         if target.adapter is None:
             raise Conflict(f"{options.adapter} is the base; choose an adapter.", code="no_adapter", param="adapter")
@@ -59,12 +61,14 @@ class ColdWarm:
             self._thread = threading.Thread(target=self._work, args=(options, target.adapter), name="lanes", daemon=True)
             self._thread.start()
 
-    def stop(self) -> None:
-        """End what runs and put the adapter back; returns at once."""
+    def stop(self, *, caller: Caller = SYSTEM) -> None:
+        """End what runs and put the adapter back; returns at once. Raises Forbidden."""
+        caller.need("operator", everywhere=True)
         self._halt.ask()
 
-    def reset(self) -> None:
-        """Stop, put the adapter back, and forget what was measured. Blocks until that is done."""
+    def reset(self, *, caller: Caller = SYSTEM) -> None:
+        """Stop, put the adapter back, and forget what was measured. Blocks until that is done. Raises Forbidden."""
+        caller.need("operator", everywhere=True)
         self.close()
         with self._lock:
             if self.state.phase == "idle":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from engine.caller import SYSTEM, Caller
 from engine.errors import LoradeckError
 from engine.lanes import page_cache
 from engine.lanes.results import StartState
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from engine.lanes.results import LaneName, PageCache
     from engine.model_host import ModelHost
 
-BY = "cold-warm"
+MOVER = replace(SYSTEM, name="cold-warm")
 """Who the events of these moves name."""
 MOVE_S = 60.0
 QUIET_S = 3.0
@@ -101,7 +102,7 @@ class Placement:
             self._control("warm", "host")
         if before.pin is not None and (before.pin.until_unix is None or before.pin.until_unix > time.time()):
             pin = before.pin
-            self._control("pin", pin.tier, until_unix=pin.until_unix, reason=pin.reason, by=pin.by)
+            self._control("pin", pin.tier, until_unix=pin.until_unix, reason=pin.reason, caller=replace(SYSTEM, name=pin.by))
         return self.place().words
 
     def wait_until_quiet(self) -> None:
@@ -142,8 +143,8 @@ class Placement:
         while not self._host.call(lambda: holds(residency.entry(self._adapter))) and time.monotonic() < end_s:
             self.halt.pause(POLL_S)
 
-    def _control(self, verb: str, tier: Tier | None = None, *, by: str = BY, **options: object) -> None:
-        future = self._engine.control(verb, self._adapter, tier=tier, by=by, **options)  # type: ignore[arg-type]
+    def _control(self, verb: str, tier: Tier | None = None, *, caller: Caller = MOVER, **options: object) -> None:
+        future = self._engine.control(verb, self._adapter, tier=tier, caller=caller, **options)  # type: ignore[arg-type]
         try:
             future.result(timeout=MOVE_S)
         except TimeoutError:

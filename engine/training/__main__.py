@@ -115,7 +115,7 @@ def _examine(run: Run, heldout: Sequence[Chat]) -> None:
         asked = [Chat(messages=({"role": "user", "content": prompt},), answer="") for prompt in run.recipe.prompts] or list(
             heldout[:SAMPLES]
         )
-        engine.register(str(run.out), alias="card", by="training")
+        engine.register(str(run.out), alias="card")
         answers = ask(engine, ["card"] * len(asked), asked, max_tokens=run.recipe.answer_tokens)
     write_card(run.out, run.recipe.name, [(chat.messages[-1]["content"], answer) for chat, answer in zip(asked, answers, strict=True)])
     print(f"Right answers on the held-out chats ({marks.rows}): {marks.adapter_score:.0%}, the base's {marks.base_score:.0%}")

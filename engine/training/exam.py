@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import tempfile
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.adapters.folder import TRAINING, WEIGHTS
 from engine.assemble import base_folder
+from engine.caller import SYSTEM
 from engine.engine import Engine
 from engine.errors import TrainingRefused
 from engine.ids import RequestId
@@ -25,6 +26,7 @@ from engine.training.scores import METRICS, score
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+EXAM = replace(SYSTEM, name="exam")
 MEMORY = "2GiB"
 MAX_PROMPT_TOKENS = 4096
 
@@ -75,12 +77,12 @@ def examine(engine: Engine, folder: Path, name: str) -> Marks:
     """Let base and adapter answer the set that the folder carries. Raises TrainingRefused, AdapterRefused."""
     exam = read_exam(folder)
     alias = f"exam-{uuid.uuid4().hex[:8]}"
-    engine.register(str(folder), alias=alias, by="exam")
+    engine.register(str(folder), alias=alias, caller=EXAM)
     try:
         models = [engine.base_name] * len(exam.chats) + [alias] * len(exam.chats)
         answers = ask(engine, models, [*exam.chats, *exam.chats], max_tokens=exam.answer_tokens)
     finally:
-        engine.unregister(alias, by="exam")
+        engine.unregister(alias, caller=EXAM)
     return exam.marks(name, base=answers[: len(exam.chats)], adapter=answers[len(exam.chats) :])
 
 

@@ -13,12 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine.caller import SYSTEM, Caller
 from engine.clock import MonotonicClock
 from engine.control import ControlOutcome, Victim
 from engine.engine import Health, ModelCard
 from engine.errors import AdapterNotFound, Conflict, LoradeckError, ModelNotFound, SourceNotAllowed
 from engine.events import AdapterRegistered
-from engine.ids import DEFAULT_TENANT, AdapterId
+from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, TenantId
 from engine.output import ChoiceOutput
 from engine.plan import SampledToken
 from engine.registration import Registration, ValidationReport
@@ -98,20 +99,25 @@ class ScriptedEngine:
 
     # Requests
 
-    def resolve(self, model: str, tenant: str = DEFAULT_TENANT) -> Target:
+    def resolve(self, model: str, tenant: str | None = None) -> Target:
         """The base, an alias or a version id."""
         if model == BASE:
             return Target(name=BASE)
-        if model in self.rows:
-            return Target(name=model, adapter=self.rows[model].id, alias=model)
-        for row in self.rows.values():
+        for alias, row in self._seen(tenant):
+            if alias == model:
+                return Target(name=model, adapter=row.id, alias=model)
+        for _, row in self._seen(tenant):
             if row.id == model:
                 return Target(name=model, adapter=row.id)
         raise ModelNotFound(f"The model {model[:80]!r} does not exist.", param="model", found=model[:80])
 
+    def _seen(self, tenant: str | None) -> list[tuple[str, AdapterRow]]:
+        """Names that a tenant may call."""
+        return [(alias, row) for alias, row in self.rows.items() if tenant is None or row.tenant in {tenant, SHARED_TENANT}]
+
     def submit(self, request: Request) -> TokenStream:
         """A stream that the script fills."""
-        target = self.resolve(request.model, request.tenant)
+        target = self.resolve(request.model, request.scope)
         if self.refusal is not None:
             raise self.refusal
         self.submitted.append(request)
@@ -212,10 +218,10 @@ class ScriptedEngine:
 
     # Adapters
 
-    def models(self, tenant: str = DEFAULT_TENANT) -> tuple[ModelCard, ...]:
+    def models(self, tenant: str | None = None) -> tuple[ModelCard, ...]:
         """The base, then every alias."""
         cards = [ModelCard(id=BASE, parent=None, root="/bases/tiny", created_unix=1)]
-        for alias, row in self.rows.items():
+        for alias, row in self._seen(tenant):
             cards.append(
                 ModelCard(
                     id=alias,
@@ -230,19 +236,31 @@ class ScriptedEngine:
             )
         return tuple(cards)
 
-    def register(self, source: str, *, alias: str, dry_run: bool = False, replace: bool = False, **_rest: Any) -> Registration:
+    def register(
+        self,
+        source: str,
+        *,
+        alias: str,
+        tenant: TenantId | None = None,
+        dry_run: bool = False,
+        replace: bool = False,
+        compatible_base: bool = False,
+        caller: Caller = SYSTEM,
+    ) -> Registration:
         """Sources under ``/allowed`` are fine and give a version named after the path."""
+        owner = tenant or caller.home
+        caller.need_for(owner, "operator")
         self.registered_in.append(threading.current_thread().name)
         check_alias(alias, reserved=(BASE,))
         if not source.startswith("/allowed/") or ".." in source:
             raise SourceNotAllowed("This source is outside the folders that adapters may be registered from.", param="source")
-        row = _row(alias, source.encode().hex()[-32:].rjust(32, "0"), tier="disk", source=source)
+        row = _row(alias, source.encode().hex()[-32:].rjust(32, "0"), tier="disk", source=source, tenant=owner)
         created = alias not in self.rows
         if not created and self.rows[alias].id != row.id and not replace:
             raise Conflict("The alias is taken.", code="alias_taken", param="alias", expected=row.id, found=self.rows[alias].id)
         if not dry_run:
             self.rows[alias] = row
-            event = AdapterRegistered(at_unix=time.time(), by="api", adapter=row.id, alias=alias, tenant=DEFAULT_TENANT)
+            event = AdapterRegistered(at_unix=time.time(), by=caller.name, adapter=row.id, alias=alias, tenant=owner)
             self.publisher.record_event(event)
         report = ValidationReport(
             matched=4,
@@ -256,15 +274,20 @@ class ScriptedEngine:
         )
         return Registration(row=row, report=report, created=created and not dry_run, dry_run=dry_run)
 
-    def unregister(self, alias: str, **_rest: Any) -> None:
+    def unregister(self, alias: str, *, tenant: TenantId | None = None, caller: Caller = SYSTEM) -> None:
         """The alias is gone."""
-        if alias not in self.rows:
+        caller.need("operator")
+        if alias not in self.rows or (caller.tenant or tenant) not in {None, self.rows[alias].tenant}:
             raise ModelNotFound(f"The model {alias[:80]!r} does not exist.", param="model", found=alias[:80])
         del self.rows[alias]
 
-    def control(self, verb: Any, ref: str, *, preview: bool = False, tier: Any = None, **rest: Any) -> Future[ControlOutcome]:
+    def control(
+        self, verb: Any, ref: str, *, preview: bool = False, tier: Any = None, caller: Caller = SYSTEM, **rest: Any
+    ) -> Future[ControlOutcome]:
         """Moves the row; a pin of ``team/B`` never fits."""
-        alias = next((alias for alias, row in self.rows.items() if ref in {alias, row.id}), None)
+        caller.need("operator")
+        own = ((alias, row) for alias, row in self.rows.items() if caller.sees(row.tenant))
+        alias = next((alias for alias, row in own if ref in {alias, row.id}), None)
         if alias is None:
             raise AdapterNotFound(f"No adapter {ref[:80]!r} is registered.", param="ref", found=ref[:80])
         future: Future[ControlOutcome] = Future()
@@ -337,12 +360,12 @@ def _logprob(token: int, top: int | None) -> TokenLogprob | None:
     return TokenLogprob(token_id=token, logprob=-0.5, top=tuple((token + rank, -0.5 - rank) for rank in range(top)))
 
 
-def _row(alias: str, version: str, *, tier: Any, source: str = "/allowed/a") -> AdapterRow:
+def _row(alias: str, version: str, *, tier: Any, source: str = "/allowed/a", tenant: TenantId = DEFAULT_TENANT) -> AdapterRow:
     return AdapterRow(
         id=AdapterId(version),
         alias=alias,
         aliases=(alias,),
-        tenant=DEFAULT_TENANT,
+        tenant=tenant,
         tier=tier,
         bytes=4096,
         pages=2,

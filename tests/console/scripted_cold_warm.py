@@ -8,7 +8,9 @@ from typing import Final
 
 from engine import (
     LANES,
+    LOCAL,
     AdapterId,
+    Caller,
     ColdWarmOptions,
     ColdWarmState,
     Conflict,
@@ -45,7 +47,7 @@ class ScriptedColdWarm:
         self.state = ColdWarmState()
         self.wrong = wrong
 
-    def start(self, options: ColdWarmOptions) -> None:
+    def start(self, options: ColdWarmOptions, *, caller: Caller = LOCAL) -> None:
         """Half of the lanes at once, the rest by ``finish``."""
         if self.state.phase != "idle":
             raise Conflict("A comparison is under way already; stop it first.", code="comparison_running")
@@ -59,11 +61,11 @@ class ScriptedColdWarm:
             results=tuple(self._result(lane, options.repeats if lane in LANES[:3] else 0) for lane in LANES),
         )
 
-    def stop(self) -> None:
+    def stop(self, *, caller: Caller = LOCAL) -> None:
         """As wished."""
         self.finish(stopped=True)
 
-    def reset(self) -> None:
+    def reset(self, *, caller: Caller = LOCAL) -> None:
         """Nothing was measured."""
         self.state = ColdWarmState()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import (
-    DEFAULT_TENANT,
+    SYSTEM,
     AdapterEvicted,
     AdapterId,
     AdapterNotFound,
@@ -19,6 +19,7 @@ from engine import (
     AdapterRegistered,
     AdapterRow,
     AdapterUnpinned,
+    Caller,
     Conflict,
     ControlOutcome,
     DeviceSnapshot,
@@ -191,19 +192,24 @@ class ScriptedEngine:
         verb: str,
         ref: str,
         *,
-        tenant: TenantId = DEFAULT_TENANT,
+        tenant: TenantId | None = None,
         tier: str | None = None,
         until_unix: float | None = None,
         reason: str = "",
-        by: str = "operator",
         preview: bool = False,
+        caller: Caller = SYSTEM,
     ) -> Future[ControlOutcome]:
         """Answers at once, through a future, as the engine does."""
+        caller.need("operator")
         future: Future[ControlOutcome] = Future()
         try:
             future.set_result(
                 self._control(
-                    verb, self._find(ref), tier or ("host" if verb == "evict" else "device"), (until_unix, reason, by), preview=preview
+                    verb,
+                    self._find(ref),
+                    tier or ("host" if verb == "evict" else "device"),
+                    (until_unix, reason, caller.name),
+                    preview=preview,
                 )
             )
             if not preview:
@@ -295,13 +301,15 @@ class ScriptedEngine:
         source: str,
         *,
         alias: str,
-        tenant: TenantId = DEFAULT_TENANT,
+        tenant: TenantId | None = None,
         dry_run: bool = False,
         replace: bool = False,
         compatible_base: bool = False,
-        by: str = "operator",
+        caller: Caller = SYSTEM,
     ) -> Registration:
         """Refuses what is called bad, and accepts the rest."""
+        owner = tenant or caller.home
+        caller.need_for(owner, "operator")
         if "bad" in source:
             raise AdapterRefused(
                 "layers.0.q_proj.lora_B has the wrong shape for this base.",
@@ -311,11 +319,11 @@ class ScriptedEngine:
                 found="[2048, 16]",
             )
         row = dataclasses.replace(
-            made_up(len(self.rows)), alias=alias, tenant=tenant, source=source, pinned=False, tier="disk", leases=0, requests_per_min=0.0
+            made_up(len(self.rows)), alias=alias, tenant=owner, source=source, pinned=False, tier="disk", leases=0, requests_per_min=0.0
         )
         if not dry_run:
             self._put(row)
-            self._emit(AdapterRegistered(at_unix=time.time(), by=by, adapter=row.id, alias=alias, tenant=tenant))
+            self._emit(AdapterRegistered(at_unix=time.time(), by=caller.name, adapter=row.id, alias=alias, tenant=owner))
         report = ValidationReport(
             matched=row.num_matched,
             modules=row.modules,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -16,6 +17,7 @@ import pytest
 
 from engine.adapters.origin import HttpOrigin
 from engine.adapters.tiers import DiskTier
+from engine.caller import SYSTEM
 from engine.engine import Engine
 from engine.errors import Conflict
 from engine.lanes import page_cache
@@ -124,7 +126,7 @@ def test_the_adapter_is_put_back(bench: Bench, before: str) -> None:
     """Tier, pin, its reason and its end are as they were, after a whole comparison and after one that was stopped."""
     engine = bench.served.engine
     if before == "pinned":
-        engine.control("pin", "x", reason="hot", until_unix=time.time() + 600, by="ana").result(20)
+        engine.control("pin", "x", reason="hot", until_unix=time.time() + 600, caller=replace(SYSTEM, name="ana")).result(20)
     if before != "disk":
         engine.control("warm", "x", tier="host" if before == "host" else "device").result(20)
     entry = bench.served.entry("x")

@@ -1,0 +1,1 @@
+"""What stands before the engine: who may see what, and how much each may have."""
