@@ -72,7 +72,15 @@ class AdapterLifecycle(ResidencyListener):
     def forget_unused(self, adapter: AdapterId) -> None:
         """Free all that a version without alias, user, load and registration holds; nothing happens while it has one."""
         entry = self._host.residency.entries.get(adapter)
-        if entry is None or entry.aliases or entry.users or entry.claims or entry.load is not None or self._waiting.get(adapter):
+        if (
+            entry is None
+            or entry.aliases
+            or entry.users
+            or entry.claims
+            or entry.holds
+            or entry.load is not None
+            or self._waiting.get(adapter)
+        ):
             return
         self._host.prefix.drop_adapter(adapter)
         self._host.residency.remove(adapter)

@@ -19,7 +19,8 @@ PACKAGES = ("console", "engine", "kernels")
 
 # -- who may import whom --
 
-LEAVES = {"allowance", "batch", "caller", "clock", "errors", "events", "ids", "plan", "request", "sequence", "settings", "snapshot"}
+LEAVES = {"allowance", "batch", "caller", "clock", "errors", "events", "ids", "plan", "report", "request", "sequence", "settings"}
+LEAVES |= {"snapshot"}
 PARTS: dict[str, set[str]] = {
     # part: the other parts it may import
     "memory": set(),
@@ -37,8 +38,8 @@ PARTS: dict[str, set[str]] = {
     "runner": {"adapters", "cache", "memory", "models"},
 }
 WHOLE = {
-    "assemble", "budget", "control", "data_lock", "engine", "lanes", "lifecycle", "live", "loop", "model_host", "observer", "process",
-    "output", "placement", "prover", "registration", "requests", "router", "sources", "stream", "watchdog",
+    "assemble", "budget", "control", "data_lock", "engine", "lanes", "lifecycle", "live", "loop", "model_host", "observer", "output",
+    "placement", "process", "prover", "registration", "requests", "router", "sources", "stream", "versions", "watchdog",
 }  # fmt: skip
 DOORS = {"api", "training", "bench", "demo", "deploy"}
 
@@ -47,8 +48,7 @@ THIRD_PARTY_OF_KERNELS = {"torch", "triton", "numba", "llvmlite", "numpy"}
 
 # -- how long things may be --
 
-FILE_LINES, KERNEL_FILE_LINES, TEST_FILE_LINES = 250, 350, 400
-FUNCTION_LINES, COMPILED_LINES = 40, 120
+FILE_LINES, KERNEL_FILE_LINES, TEST_FILE_LINES, FUNCTION_LINES, COMPILED_LINES = 250, 350, 400, 40, 120
 
 # Longer than the cap, with the length it has now and the reason. It may only shrink: an entry that is not needed fails.
 LONGER: dict[str, tuple[int, str]] = {

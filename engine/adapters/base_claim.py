@@ -1,4 +1,4 @@
-"""Which base an adapter was trained on, and what proves it: a digest proves, a name only hints."""
+"""What an adapter's record claims: the base it was trained on (a digest proves, a name only hints), its weights, its scores."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.adapters.config import AdapterConfig
-from engine.adapters.fields import text_field
+from engine.adapters.fields import field_refusal, text_field
 from engine.adapters.folder import TRAINING
 from engine.adapters.refusal import refusal, shown
+from engine.report import Scores
 
 QUANTISED = re.compile(r"(bnb|[48]-?bit|int[48]|nf4|gptq|awq|fp8|hqq|aqlm|exl2|eetq|gguf|w[48]a(8|16))([-_.]|$)", re.IGNORECASE)
 """How names of quantised copies end, or what they contain before a separator."""
@@ -82,3 +83,26 @@ def check_record(record: dict[str, object] | None, *, adapter_digest: str) -> No
     if recorded and recorded != adapter_digest:
         message = f"{TRAINING} is the record of other weights ({shown(recorded)}) than those beside it ({adapter_digest})."
         raise refusal("record_mismatch", message, param=f"{TRAINING}:adapter_digest", expected=recorded, found=adapter_digest)
+
+
+def read_scores(record: dict[str, object] | None) -> Scores | None:
+    """What the record says of its adapter; None when it was not measured. Raises AdapterRefused on a field of the wrong kind."""
+    scores = (record or {}).get("scores")
+    if record is None or scores is None:
+        return None
+    if not isinstance(scores, dict):
+        raise field_refusal(scores, f"{TRAINING}:scores", "an object")
+    rows = record.get("heldout_rows")
+    return Scores(
+        adapter=_share(scores.get("adapter"), "adapter"),
+        base=None if scores.get("base") is None else _share(scores["base"], "base"),
+        metric=shown(text_field(record.get("metric"), f"{TRAINING}:metric")),
+        rows=rows if isinstance(rows, int) and not isinstance(rows, bool) else None,
+        rows_digest=shown(text_field(record.get("heldout_digest"), f"{TRAINING}:heldout_digest")),
+    )
+
+
+def _share(value: object, name: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
+        return float(value)
+    raise field_refusal(value, f"{TRAINING}:scores.{name}", "a share from 0 to 1")

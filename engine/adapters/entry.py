@@ -100,6 +100,8 @@ class AdapterEntry:
     """Live sequences of it, waiting or running."""
     claims: int = 0
     """Registrations of it under way."""
+    holds: int = 0
+    """Names on their way to or from it; it leaves neither the device nor host memory meanwhile."""
     pin: Pin | None = None
     load: Load | None = None
     leave_to: Literal["host", "disk"] | None = None

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from engine.adapters.base_claim import check_record, prove_base
+from engine.adapters.base_claim import check_record, prove_base, read_scores
 from engine.adapters.base_shape import BaseShape
 from engine.adapters.config import AdapterConfig, read_config
 from engine.adapters.fields import flag_field
@@ -23,6 +23,7 @@ from engine.adapters.safetensors_file import StoredTensor, read_header
 from engine.adapters.strangers import refuse_strangers
 from engine.ids import AdapterId
 from engine.models.spec import MODULES
+from engine.report import Scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,8 @@ class ParsedAdapter:
     no_effect: bool
     """Whether the file itself says that it changes nothing: alpha 0, or B all zero."""
     warnings: tuple[str, ...]
+    scores: Scores | None = None
+    """What its record says of it."""
 
     @property
     def id(self) -> AdapterId:
@@ -84,6 +87,7 @@ def parse_adapter(folder: Path, base: BaseShape, *, max_rank: int, base_digest: 
         synthetic=flag_field((record or {}).get("synthetic"), f"{TRAINING}:synthetic"),
         no_effect=no_effect,
         warnings=(*config.warnings, *claim.warnings, *notes),
+        scores=read_scores(record),
     )
 
 

@@ -120,10 +120,10 @@ class AdapterResidency:
         return self._reserve_pages
 
     def evictable(self) -> Iterator[Candidate]:
-        """Idle adapters on the device that no lease and no pin holds."""
+        """Idle adapters on the device that no lease, no pin and no move of a name holds."""
         now_s = self._clock.now_s()
         for entry in self._resident.values():
-            if entry.load is None and entry.leases == 0 and not self._is_pinned_to_device(entry):
+            if entry.load is None and not entry.leases and not entry.holds and not self._is_pinned_to_device(entry):
                 yield Candidate(
                     adapter=entry.record.id,
                     pages=len(entry.pages),
@@ -233,8 +233,8 @@ class AdapterResidency:
 
     def _may_leave_host(self, adapter: AdapterId) -> bool:
         entry = self.entries.get(adapter)
-        pinned = entry is not None and entry.pin is not None and entry.pin.tier == "host"
-        return not self.loads.is_using_host(adapter) and not pinned
+        held = entry is not None and (entry.holds > 0 or (entry.pin is not None and entry.pin.tier == "host"))
+        return not self.loads.is_using_host(adapter) and not held
 
     def _is_pinned_to_device(self, entry: AdapterEntry) -> bool:
         return entry.pin is not None and entry.pin.tier == "device"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.report import Scores
 from tests.engine.adapters.bench import DIGEST, base_of, edit_config, parse, refused
 from tests.tiny import AdapterRecipe, write_adapter, write_json
 
@@ -140,3 +141,20 @@ def test_a_synthetic_adapter_says_so(tmp_path: Path) -> None:
     """The record of a generated adapter marks it."""
     write_json(write_adapter(tmp_path) / "training.json", {"synthetic": True})
     assert parse(tmp_path).synthetic
+
+
+def test_scores_come_from_the_record(tmp_path: Path) -> None:
+    """What training measured is read whole; a record without scores has none."""
+    record = {"scores": {"base": 0.2, "adapter": 0.9}, "metric": "exact", "heldout_rows": 30, "heldout_digest": "h"}
+    write_json(write_adapter(tmp_path) / "training.json", record)
+    assert parse(tmp_path).scores == Scores(adapter=0.9, base=0.2, metric="exact", rows=30, rows_digest="h")
+    write_json(tmp_path / "training.json", record | {"scores": None})
+    assert parse(tmp_path).scores is None
+
+
+@pytest.mark.parametrize("scores", [{"adapter": 1.1}, {"adapter": "good"}, {"base": 0.1}, [0.5], {"adapter": True}])
+def test_scores_that_are_none_are_refused(tmp_path: Path, scores: object) -> None:
+    """A share lies between 0 and 1, and a field of another kind is named."""
+    write_json(write_adapter(tmp_path) / "training.json", {"scores": scores})
+    with refused("config_invalid"):
+        parse(tmp_path)
