@@ -15,9 +15,10 @@ from engine.adapters.peft import parse_adapter
 from engine.errors import AdapterRefused, Conflict, LoradeckError, ModelNotFound
 from engine.events import AdapterRegistered, AdapterRejected, AdapterUnregistered
 from engine.ids import AdapterId, TenantId
+from engine.intake.sources import Sources
+from engine.names import check_alias
 from engine.observer import static_row
 from engine.process import release_team
-from engine.sources import allowed_folder, check_alias
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +64,7 @@ class Registrar:
     def __init__(self, host: ModelHost, settings: Settings) -> None:
         self._host = host
         self._settings = settings
+        self.sources = Sources(settings)
         self._alias_lock = threading.Lock()
 
     def register(
@@ -119,9 +121,9 @@ class Registrar:
         self._host.publisher.record_event(AdapterUnregistered(at_unix=time.time(), by=by, adapter=adapter, alias=alias, tenant=tenant))
 
     def _validate(self, source: str, *, compatible_base: bool) -> tuple[ParsedAdapter, PackedAdapter]:
-        folder = allowed_folder(source, self._settings.allowed_sources)
         try:
-            return self._parse(folder, compatible_base=compatible_base)
+            with self.sources.opened(source) as folder:
+                return self._parse(folder, compatible_base=compatible_base)
         finally:
             release_team()
 

@@ -54,6 +54,9 @@ class Settings(BaseSettings):
     headless: bool = Field(False, description="Serve HTTP without the console")
     source_allow: tuple[str, ...] = Field((), description="More folders or URL prefixes to register adapters from (repeatable)")
 
+    max_adapter: Bytes = Field(2 * 2**30, description="Largest weights file that is fetched or unpacked")
+    max_upload: Bytes = Field(2 * 2**30, description="Largest zip file that is taken in")
+
     host_cache: Bytes = Field(2 * 2**30, description="Host memory for adapters that are not on the device")
     max_rank: int = Field(256, ge=1, le=256, description="Largest LoRA rank accepted")
     max_sequences: int = Field(64, ge=1, description="Sequences in one step")

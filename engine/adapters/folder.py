@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from io import FileIO
 from itertools import islice
@@ -15,6 +16,9 @@ CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 TRAINING = "training.json"
 ADDED_TOKENS = "added_tokens.json"
+
+KNOWN = (CONFIG, WEIGHTS, TRAINING, ADDED_TOKENS)
+"""All that is ever opened, fetched or unpacked."""
 
 MAX_FILES = 10_000
 MAX_TEXT_BYTES = 2**20
@@ -39,9 +43,8 @@ class AdapterFolder:
                 names = frozenset(entry.name for entry in islice(entries, MAX_FILES + 1))
         except (OSError, ValueError):
             raise refusal("source_unreadable", "The source is no folder that can be read.", param="source") from None
-        found = cls(root, names)
-        _refuse_other_forms(found)
-        return found
+        check_form(names, has_config=lambda name: (root / name / CONFIG).is_file())
+        return cls(root, names)
 
     def read_text(self, name: str) -> bytes | None:
         """A small file's bytes; None when it is not there. Raises AdapterRefused when it is too large or leaves the folder."""
@@ -69,14 +72,13 @@ class AdapterFolder:
         return FileIO(file, "rb")
 
 
-def _refuse_other_forms(folder: AdapterFolder) -> None:
-    """Pickles, shards, MLX folders and folders one level too high, each with what to do."""
-    names = folder.names
+def check_form(names: frozenset[str], *, has_config: Callable[[str], bool]) -> None:
+    """Refuse pickles, shards, MLX folders and folders one level too high, each with what to do; only names are looked at."""
     if len(names) > MAX_FILES:
         raise refusal("not_peft", f"The folder holds more than {MAX_FILES} files.", param="source", expected=CONFIG)
     _refuse_pickles(names)
     if CONFIG not in names:
-        _refuse_without_config(folder)
+        _refuse_without_config(names, has_config)
     if WEIGHTS not in names:
         _refuse_without_weights(names)
 
@@ -91,8 +93,8 @@ def _refuse_pickles(names: frozenset[str]) -> None:
         raise refusal("pickle_refused", message, param=weights[0], expected=WEIGHTS, found=weights[0])
 
 
-def _refuse_without_config(folder: AdapterFolder) -> None:
-    inner = sorted(name for name in folder.names if (folder.root / name / CONFIG).is_file())
+def _refuse_without_config(names: frozenset[str], has_config: Callable[[str], bool]) -> None:
+    inner = sorted(filter(has_config, names))
     hint = f" Did you mean the folder {shown(inner[0])} inside it?" if inner else ""
     message = f"The folder has no {CONFIG}, so it is no PEFT adapter.{hint}"
     raise refusal("not_peft", message, param=CONFIG, expected=CONFIG, found=inner[0] if inner else None)

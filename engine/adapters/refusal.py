@@ -9,6 +9,11 @@ from engine.errors import AdapterRefused
 RefusalCode = Literal[
     # the folder
     "source_unreadable",  # no such folder, or no right to read it
+    "source_absent",  # a remote store has no such file
+    "sha256_mismatch",  # the weights are not those that were announced
+    "file_too_large",  # over the size limit while it came in
+    "archive_invalid",  # no zip file, or one that cannot be unpacked
+    "archive_unsafe",  # a zip file with a name, link or size that is no adapter's
     "not_peft",  # no adapter_config.json
     "mlx_format",  # an MLX-LM adapter
     "no_weights",  # a config without adapter_model.safetensors

@@ -20,6 +20,7 @@ from engine.engine import Health, ModelCard
 from engine.errors import AdapterNotFound, Conflict, LoradeckError, ModelNotFound, SourceNotAllowed
 from engine.events import AdapterRegistered
 from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, TenantId
+from engine.names import check_alias
 from engine.output import ChoiceOutput
 from engine.plan import SampledToken
 from engine.registration import Registration, ValidationReport
@@ -36,7 +37,6 @@ from engine.snapshot import (
     StepRecord,
     StepRow,
 )
-from engine.sources import check_alias
 from engine.stream import Target, TokenStream
 from engine.telemetry.publisher import Publisher
 from engine.tokenizing.chat_template import ChatTemplate

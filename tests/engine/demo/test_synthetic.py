@@ -9,7 +9,7 @@ import pytest
 from engine.adapters.peft import ParsedAdapter, parse_adapter
 from engine.demo.__main__ import base_spec, main
 from engine.demo.synthetic import SHOWN, write_samples
-from engine.sources import check_alias
+from engine.names import check_alias
 
 
 def parsed(folder: Path) -> ParsedAdapter:
