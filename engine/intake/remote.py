@@ -107,7 +107,7 @@ def open_store(scheme: Scheme) -> Store:
 def _file_system(scheme: Scheme) -> Any:  # noqa: ANN401 - fsspec has no types
     if scheme in {"http", "https"}:
         return http_file_system()
-    return fsspec.filesystem(scheme, skip_instance_cache=True, use_listings_cache=False)
+    return fsspec.filesystem(scheme, use_listings_cache=False)  # kept for the process: s3fs closes badly when it is collected
 
 
 def _error_class(name: str) -> type[Exception]:
