@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,3 +32,35 @@ class Allowance:
 
 
 UNLIMITED = Allowance()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headroom:
+    """What is left of the limits by the minute, and when all of it will be. None is no limit."""
+
+    limit_requests: int | None = None
+    remaining_requests: int | None = None
+    reset_requests_s: float | None = None
+    limit_tokens: int | None = None
+    remaining_tokens: int | None = None
+    reset_tokens_s: float | None = None
+
+
+def narrowest(rooms: Sequence[Headroom]) -> Headroom:
+    """Of requests and of tokens the room with the least left."""
+    by_requests = min((room for room in rooms if room.remaining_requests is not None), key=_requests_left, default=Headroom())
+    by_tokens = min((room for room in rooms if room.remaining_tokens is not None), key=_tokens_left, default=Headroom())
+    return replace(
+        by_requests,
+        limit_tokens=by_tokens.limit_tokens,
+        remaining_tokens=by_tokens.remaining_tokens,
+        reset_tokens_s=by_tokens.reset_tokens_s,
+    )
+
+
+def _requests_left(room: Headroom) -> int:
+    return room.remaining_requests or 0
+
+
+def _tokens_left(room: Headroom) -> int:
+    return room.remaining_tokens or 0

@@ -10,16 +10,17 @@ from engine.caller import SYSTEM, Caller
 from engine.clock import Clock, MonotonicClock
 from engine.control import Control, ControlCall
 from engine.data_lock import DataLock
-from engine.errors import NotReady, Overloaded
+from engine.errors import NotReady
+from engine.gateway.gate import Gate
 from engine.loop import EngineLoop
 from engine.process import release_team
 from engine.registration import Registrar
-from engine.router import ModelCard, Router, check_request
-from engine.stream import TokenStream
+from engine.router import ModelCard, Router
+from engine.submission import queue_all
 from engine.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
     from engine.control import ControlOutcome, Verb
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from engine.request import Request, RequestRecord
     from engine.settings import Settings
     from engine.snapshot import EngineSnapshot, EngineState, StepRecord
-    from engine.stream import Target
+    from engine.stream import Target, TokenStream
     from engine.telemetry.publisher import Publisher
     from engine.tokenizing.chat_template import ChatTemplate
     from engine.tokenizing.tokenizer import Tokenizer
@@ -56,6 +57,8 @@ class Engine:
     def __init__(self, settings: Settings, *, clock: Clock | None = None, stuck_after_s: float = STUCK_AFTER_S) -> None:
         self.settings = settings
         self.clock: Clock = clock or MonotonicClock()
+        self.gate = Gate(self.clock)
+        """The limits of tenants and keys."""
         self._stuck_after_s = stuck_after_s
         self._loop: EngineLoop | None = None
         self._data = DataLock(settings.data)
@@ -128,16 +131,13 @@ class Engine:
 
         Raises ModelNotFound, InvalidRequest, Overloaded or NotReady at once, before anything is queued.
         """
-        host, loop = self._host, self._live_loop()
-        target = self.resolve(request.model, request.scope)
-        check_request(request, host)
-        if host.num_waiting >= self.settings.max_waiting:
-            message = f"{host.num_waiting} requests wait already; try again shortly."
-            raise Overloaded(message, code="engine_overloaded")
-        stream = TokenStream(request, target, cancel=lambda stream: loop.post(lambda: host.requests.cancel(stream)))
-        host.requests.expect(stream)
-        loop.post(lambda: host.requests.add(stream), fault=lambda error: host.requests.fail_unqueued(stream, error))
-        return stream
+        return self.submit_together([request])[0]
+
+    def submit_together(self, requests: Sequence[Request]) -> list[TokenStream]:
+        """Queue the requests of one call of one tenant, all or none: the limits count them as one. As ``submit``."""
+        loop = self._live_loop()
+        targets = [self.resolve(request.model, request.scope) for request in requests]
+        return queue_all(list(zip(requests, targets, strict=True)), self._host, loop, self.gate)
 
     def resolve(self, model: str, tenant: TenantId | None = None) -> Target:
         """What a name means to ``tenant`` now: the base, an alias or a version id, to the letter. Raises ModelNotFound.

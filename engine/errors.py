@@ -20,6 +20,11 @@ LoradeckError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.allowance import Headroom
+
 
 class LoradeckError(Exception):
     """A refusal that reaches the caller whole.
@@ -152,9 +157,21 @@ class Overloaded(LoradeckError):
     kind = "rate_limit_error"
     code = "rate_limit_exceeded"
 
-    def __init__(self, message: str, *, retry_after_s: float = 1.0, code: str | None = None, param: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after_s: float = 1.0,
+        code: str | None = None,
+        param: str | None = None,
+        scope: str | None = None,
+    ) -> None:
         super().__init__(message, code=code, param=param)
         self.retry_after_s = retry_after_s
+        self.scope = scope
+        """Whose limit it is: ``tenant acme``, ``key 3f…``; None is the engine's own."""
+        self.headroom: Headroom | None = None
+        """What is left by the minute, for the answer's headers."""
 
 
 class NotReady(LoradeckError):

@@ -87,6 +87,8 @@ class Requests:
             if live is None:
                 decisions.append((row, None, None))
                 continue
+            if live.stream.ticket is not None:
+                live.stream.ticket.begin()
             output = live.outputs[sequence.index]
             if index in result.prompt_logprobs:
                 output.score_prompt(row.start, result.prompt_logprobs[index])
@@ -126,6 +128,8 @@ class Requests:
     def fail_unqueued(self, stream: TokenStream, error: LoradeckError) -> None:
         """End a request that never came into the queue."""
         self._arriving.discard(stream)
+        if stream.ticket is not None:
+            stream.ticket.void()
         self.outbox.put(stream, error)
         self.outbox.post()
 
@@ -176,6 +180,8 @@ class Requests:
 
     def _close(self, live: LiveRequest, record: RequestRecord) -> None:
         del self._live[live.stream]
+        if live.stream.ticket is not None:
+            live.stream.ticket.settle(record)
         self._ids.remove(record.id)
         self._host.publisher.record_request(record)
         self.outbox.put(live.stream, record)

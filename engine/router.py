@@ -1,20 +1,17 @@
-"""From a name to what serves it, and what a request may ask; every refusal comes before anything is queued. Any thread."""
+"""From a name to what serves it. Any thread."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.errors import AdapterNotFound, InvalidRequest, ModelNotFound
+from engine.errors import AdapterNotFound, ModelNotFound
 from engine.ids import SHARED_TENANT, AdapterId
 from engine.stream import Target
 
 if TYPE_CHECKING:
     from engine.ids import TenantId
     from engine.model_host import ModelHost
-    from engine.request import Request
-
-MAX_CHOICES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,22 +94,3 @@ class Router:
 
     def _may_call(self, adapter: AdapterId, tenant: TenantId | None) -> bool:
         return tenant is None or self._host.catalog.versions[adapter].tenant in {tenant, SHARED_TENANT}
-
-
-def check_request(request: Request, host: ModelHost) -> None:
-    """Refuse what could never run. Raises InvalidRequest naming the field."""
-    num_prompt, vocab = len(request.prompt_ids), host.parts.spec.vocab_size
-    if not request.prompt_ids:
-        message = "The prompt has no tokens."
-        raise InvalidRequest(message, code="empty_prompt", param="prompt")
-    if not all(0 <= token < vocab for token in request.prompt_ids):
-        message = f"A prompt token is outside the vocabulary of {vocab}."
-        raise InvalidRequest(message, param="prompt", expected=f"0 to {vocab - 1}")
-    if num_prompt >= host.max_sequence_tokens:
-        message = f"The prompt has {num_prompt} tokens; the longest that fits is {host.max_sequence_tokens - 1}."
-        raise InvalidRequest(
-            message, code="context_length_exceeded", param="prompt", expected=host.max_sequence_tokens - 1, found=num_prompt
-        )
-    if not 1 <= request.sampling.n <= MAX_CHOICES:
-        message = f"n is {request.sampling.n}; 1 to {MAX_CHOICES} choices can be asked for."
-        raise InvalidRequest(message, param="n", expected=f"1 to {MAX_CHOICES}", found=request.sampling.n)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from engine.errors import LoradeckError
+    from engine.gateway.gate import Ticket
     from engine.ids import AdapterId
     from engine.request import Request, TokenChunk
 
@@ -31,9 +32,11 @@ class TokenStream:
     Made on an asyncio loop and read on it. ``record`` is set when iteration ends.
     """
 
-    def __init__(self, request: Request, target: Target, *, cancel: Callable[[TokenStream], None]) -> None:
+    def __init__(self, request: Request, target: Target, *, cancel: Callable[[TokenStream], None], ticket: Ticket | None = None) -> None:
         self.request = request
         self.target = target
+        self.ticket = ticket
+        """Its place in its tenant's limits; None counts nowhere."""
         self.record: RequestRecord | None = None
         self.loop = asyncio.get_running_loop()
         self._cancel = cancel

@@ -39,7 +39,7 @@ PARTS: dict[str, set[str]] = {
 }
 WHOLE = {
     "assemble", "budget", "control", "data_lock", "engine", "intake", "lanes", "lifecycle", "live", "loop", "model_host", "names",
-    "observer", "output", "placement", "process", "prover", "registration", "requests", "router", "stream", "versions", "watchdog",
+    "observer", "output", "placement", "process", "prover", "registration", "requests", "router", "stream", "submission", "versions", "watchdog",
 }  # fmt: skip
 DOORS = {"api", "training", "bench", "demo", "deploy"}
 

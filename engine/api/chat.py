@@ -39,7 +39,9 @@ def chat_router(engine: Engine) -> APIRouter:
             if body.stream:
                 return await stream_response(request, generation, shape, include_usage=body.wants_usage)
             answers = await collect(request, generation)
-            return Response(orjson.dumps(shape.whole(answers)), 200, server_timing(generation.records), "application/json")
+            return Response(
+                orjson.dumps(shape.whole(answers)), 200, generation.headers | server_timing(generation.records), "application/json"
+            )
         except BaseException:
             generation.cancel()
             raise
@@ -57,6 +59,7 @@ async def _prepare(engine: Engine, request: Request, body: ChatBody) -> Call:
         vocab_size=engine.tokenizer.vocab_size,
         prompt_tokens=len(prompt.ids),
         context_tokens=context_tokens(engine),
+        most_output=engine.gate.most_output(caller.home, caller.key, prompt_tokens=len(prompt.ids), choices=body.num_choices),
     )
     return Call(id=trace_of(request).id, model=body.model, prompts=(prompt.ids,), sampling=sampling, caller=caller)
 

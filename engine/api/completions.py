@@ -42,7 +42,9 @@ def completions_router(engine: Engine) -> APIRouter:
             if body.stream:
                 return await stream_response(request, generation, shape, include_usage=body.wants_usage)
             answers = await collect(request, generation)
-            return Response(orjson.dumps(shape.whole(answers)), 200, server_timing(generation.records), "application/json")
+            return Response(
+                orjson.dumps(shape.whole(answers)), 200, generation.headers | server_timing(generation.records), "application/json"
+            )
         except BaseException:
             generation.cancel()
             raise

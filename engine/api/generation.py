@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from engine.api.limit_headers import limit_headers
 from engine.api.refusals import ClientGoneError
 from engine.errors import EngineFault, LoradeckError, NotReady
 from engine.ids import RequestId
@@ -75,14 +76,9 @@ class Generation:
 
     def __init__(self, engine: Engine, call: Call) -> None:
         self.call = call
-        self._streams: list[TokenStream] = []
+        self._engine = engine
         self._num_tokens = 0
-        try:
-            for request in call.requests():
-                self._streams.append(engine.submit(request))
-        except LoradeckError:
-            self.cancel()
-            raise
+        self._streams: list[TokenStream] = engine.submit_together(call.requests())
 
     @property
     def model(self) -> str:
@@ -103,6 +99,11 @@ class Generation:
     def records(self) -> list[RequestRecord]:
         """Of the requests that have ended."""
         return [stream.record for stream in self._streams if stream.record is not None]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What is left of the caller's limits."""
+        return limit_headers(self._engine.gate.headroom(self.call.caller.home, self.call.caller.key))
 
     def cancel(self) -> None:
         """Stop what still runs; harmless when nothing does."""

@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from engine.api.limit_headers import limit_headers
 from engine.api.log_lines import fields
 from engine.errors import Conflict, EngineFault, InvalidRequest, LoradeckError, NotReady, Overloaded
 
@@ -20,6 +21,8 @@ LONGEST_MESSAGE = 2000
 LONGEST_VALUE = 200
 CLIENT_CLOSED_REQUEST = 499
 RETRY_NOT_READY_S = 1.0
+LONGEST_RETRY_S = 120.0
+"""OpenAI's clients do not wait longer."""
 
 BY_STATUS = {
     400: ("invalid_request_error", "invalid_request", "The request cannot be understood."),
@@ -44,6 +47,8 @@ def error_body(error: LoradeckError) -> dict[str, Any]:
     }
     if isinstance(error, Conflict) and error.arithmetic:
         body["arithmetic"] = [{"label": label, "pages": pages} for label, pages in error.arithmetic]
+    if isinstance(error, Overloaded) and error.scope is not None:
+        body |= {"scope": error.scope, "retry_after_s": error.retry_after_s}
     return {"error": body}
 
 
@@ -59,8 +64,8 @@ def retry_headers(error: LoradeckError) -> dict[str, str]:
         return {
             "Retry-After": str(max(1, math.ceil(seconds))),
             "retry-after-ms": str(math.ceil(seconds * 1000)),
-            "x-ratelimit-remaining-requests": "0",
-            "x-ratelimit-reset-requests": f"{seconds:g}s",
+            **({} if seconds <= LONGEST_RETRY_S else {"x-should-retry": "false"}),
+            **({} if error.headroom is None else limit_headers(error.headroom)),
         }
     if isinstance(error, NotReady):
         return {"Retry-After": str(math.ceil(RETRY_NOT_READY_S))}

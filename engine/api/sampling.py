@@ -11,14 +11,14 @@ from engine.request import SamplingParams
 COMPLETION_DEFAULT_TOKENS = 16
 
 
-def chat_sampling(body: ChatBody, *, vocab_size: int, prompt_tokens: int, context_tokens: int) -> SamplingParams:
-    """A chat body's sampling; without ``max_tokens`` the answer may fill the context."""
+def chat_sampling(body: ChatBody, *, vocab_size: int, prompt_tokens: int, context_tokens: int, most_output: int | None) -> SamplingParams:
+    """A chat body's sampling; without ``max_tokens`` the answer may fill the context, or what the caller's limits leave of it."""
     asked = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
     if asked == 0:
         raise InvalidRequest("'max_tokens' must be at least 1.", param="max_tokens", expected="at least 1", found=0)
     top = _bounded_logprobs(body.top_logprobs or 0, "top_logprobs", vocab_size)
     param = "max_completion_tokens" if body.max_completion_tokens is not None else "max_tokens"
-    default = max(1, context_tokens - prompt_tokens)
+    default = max(1, min(context_tokens - prompt_tokens, context_tokens if most_output is None else most_output))
     max_tokens = fit_context(asked, default, param=param, source="messages", prompt_tokens=prompt_tokens, context_tokens=context_tokens)
     return _sampling(body, vocab_size=vocab_size, max_tokens=max_tokens, logprobs=top if body.logprobs else None)
 

@@ -19,6 +19,7 @@ from engine.control import ControlOutcome, Victim
 from engine.engine import Health, ModelCard
 from engine.errors import AdapterNotFound, Conflict, LoradeckError, ModelNotFound, SourceNotAllowed
 from engine.events import AdapterRegistered
+from engine.gateway.gate import Gate, Ticket
 from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, TenantId
 from engine.names import check_alias
 from engine.output import ChoiceOutput
@@ -69,6 +70,7 @@ class ScriptedEngine:
         self.tokenizer = Tokenizer.load(folder)
         self.chat_template = ChatTemplate.load(folder, self.tokenizer)
         self.publisher = Publisher(MonotonicClock())
+        self.gate = Gate(MonotonicClock())
         self.script: Script = says_own_name
         self.pace_s = 0.0
         self.refusal: LoradeckError | None = None
@@ -117,11 +119,19 @@ class ScriptedEngine:
 
     def submit(self, request: Request) -> TokenStream:
         """A stream that the script fills."""
-        target = self.resolve(request.model, request.scope)
+        return self.submit_together([request])[0]
+
+    def submit_together(self, requests: Sequence[Request]) -> list[TokenStream]:
+        """A stream a request, behind the real gate."""
+        targets = [self.resolve(request.model, request.scope) for request in requests]
         if self.refusal is not None:
             raise self.refusal
+        tickets = self.gate.admit(requests)
+        return [self._start(*each) for each in zip(requests, targets, tickets, strict=True)]
+
+    def _start(self, request: Request, target: Target, ticket: Ticket) -> TokenStream:
         self.submitted.append(request)
-        stream = TokenStream(request, target, cancel=self._cancel)
+        stream = TokenStream(request, target, cancel=self._cancel, ticket=ticket)
         self.running[stream] = asyncio.get_running_loop().create_task(self._answer(stream))
         self.running[stream].add_done_callback(lambda _task: self.running.pop(stream))
         return stream
@@ -171,6 +181,8 @@ class ScriptedEngine:
                 chunk = replace(chunk, prompt_logprobs=tuple(filter(None, scored)))
             chunks.append(chunk)
         self.tokens_made += len(chunks)
+        assert stream.ticket is not None
+        stream.ticket.begin()
         rows = tuple(
             StepRow(request=stream.request.id, index=chunk.index, phase="decode", tokens=1, adapter=stream.target.adapter)
             for chunk in chunks
@@ -214,6 +226,8 @@ class ScriptedEngine:
             arrived_s=arrived_s,
         )
         self.publisher.record_request(record)
+        assert stream.ticket is not None
+        stream.ticket.settle(record)
         return record
 
     # Adapters

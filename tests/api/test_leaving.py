@@ -13,9 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from engine.errors import Overloaded
-from engine.request import Request
-from engine.stream import TokenStream
+from engine.allowance import Allowance
 from tests.api.scripted_engine import ScriptedEngine
 
 LONG: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 200}
@@ -97,16 +95,11 @@ async def test_all_choices_of_all_prompts_are_cancelled(address: str, engine: Sc
     assert engine.publisher.totals().cancelled == 3
 
 
-async def test_one_failed_prompt_ends_the_others(http: httpx.AsyncClient, engine: ScriptedEngine) -> None:
-    """A call is answered whole or refused whole; nothing of it goes on behind the answer."""
-    plain = engine.submit
-
-    def refuse_the_third(request: Request) -> TokenStream:
-        if request.id.endswith("-2"):
-            raise Overloaded("full")
-        return plain(request)
-
-    engine.submit = refuse_the_third  # type: ignore[method-assign]
+async def test_a_call_is_let_in_whole_or_not_at_all(http: httpx.AsyncClient, engine: ScriptedEngine) -> None:
+    """Of three prompts that do not all fit none is queued, and none is counted."""
+    engine.gate.set_allowances({"default": Allowance(max_waiting=2, requests_per_minute=1)}, {})
     response = await http.post("/v1/completions", json={"model": "A", "prompt": ["a", "b", "c"], "max_tokens": 200})
-    assert response.status_code == 429
+    assert (response.status_code, response.json()["error"]["code"]) == (429, "queue_full")
+    assert not engine.submitted
+    assert (await http.post("/v1/completions", json={"model": "A", "prompt": ["a", "b"], "max_tokens": 1})).status_code == 200
     await until(lambda: not engine.running, within_s=2)

@@ -96,6 +96,7 @@ class Served:
         prompt: Sequence[int] = PROMPT,
         *,
         tenant: str = DEFAULT_TENANT,
+        reach: Literal["own", "all"] = "all",
         echo: bool = False,
         request_id: str | None = None,
         **sampling: object,
@@ -108,6 +109,7 @@ class Served:
             prompt_ids=tuple(prompt),
             sampling=SamplingParams(**params),  # type: ignore[arg-type]
             tenant=TenantId(tenant),
+            reach=reach,
             echo_logprobs=echo,
         )
         return self.engine.submit(request)

@@ -39,7 +39,7 @@ async def test_names_of_others_do_not_exist(engine: Make) -> None:
             doors.resolve(name, ACME)
         told.add(words(refusal, name))
         with pytest.raises(ModelNotFound):
-            served.submit(name, tenant=ACME)
+            served.submit(name, tenant=ACME, reach="own")
     assert len(told) == 1
     assert {card.id for card in doors.models()} >= {"mine", "theirs", "everyones"}
 

@@ -1,0 +1,60 @@
+"""From a request to its place in the queue: everything that can be refused is refused before anything is queued. Any thread."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from engine.errors import InvalidRequest, Overloaded
+from engine.stream import TokenStream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine.gateway.gate import Gate
+    from engine.loop import EngineLoop
+    from engine.model_host import ModelHost
+    from engine.request import Request
+    from engine.stream import Target
+
+MAX_CHOICES = 16
+
+
+def queue_all(asked: Sequence[tuple[Request, Target]], host: ModelHost, loop: EngineLoop, gate: Gate) -> list[TokenStream]:
+    """Queue the requests of one call, or none of them. Raises InvalidRequest or Overloaded; call it on an asyncio loop."""
+    for request, _ in asked:
+        check_request(request, host)
+    most = host.parts.settings.max_waiting
+    if host.num_waiting + len(asked) > most:
+        message = f"{host.num_waiting} requests wait already and {most} may; try again shortly."
+        raise Overloaded(message, code="engine_overloaded")
+    tickets = gate.admit([request for request, _ in asked])
+    cancel = partial(_cancel, host, loop)
+    streams = [TokenStream(*each, cancel=cancel, ticket=ticket) for each, ticket in zip(asked, tickets, strict=True)]
+    for stream in streams:
+        host.requests.expect(stream)
+        loop.post(partial(host.requests.add, stream), fault=partial(host.requests.fail_unqueued, stream))
+    return streams
+
+
+def _cancel(host: ModelHost, loop: EngineLoop, stream: TokenStream) -> None:
+    loop.post(lambda: host.requests.cancel(stream))
+
+
+def check_request(request: Request, host: ModelHost) -> None:
+    """Refuse what could never run. Raises InvalidRequest naming the field."""
+    num_prompt, vocab = len(request.prompt_ids), host.parts.spec.vocab_size
+    if not request.prompt_ids:
+        message = "The prompt has no tokens."
+        raise InvalidRequest(message, code="empty_prompt", param="prompt")
+    if not all(0 <= token < vocab for token in request.prompt_ids):
+        message = f"A prompt token is outside the vocabulary of {vocab}."
+        raise InvalidRequest(message, param="prompt", expected=f"0 to {vocab - 1}")
+    if num_prompt >= host.max_sequence_tokens:
+        message = f"The prompt has {num_prompt} tokens; the longest that fits is {host.max_sequence_tokens - 1}."
+        raise InvalidRequest(
+            message, code="context_length_exceeded", param="prompt", expected=host.max_sequence_tokens - 1, found=num_prompt
+        )
+    if not 1 <= request.sampling.n <= MAX_CHOICES:
+        message = f"n is {request.sampling.n}; 1 to {MAX_CHOICES} choices can be asked for."
+        raise InvalidRequest(message, param="n", expected=f"1 to {MAX_CHOICES}", found=request.sampling.n)
