@@ -39,6 +39,11 @@ def compile_loops() -> None:
         loop.compiled  # noqa: B018 asking for it is what compiles
 
 
+def has_team() -> bool:
+    """Whether loops run on all of torch's threads; without a libgomp in torch each has one."""
+    return _team() is not None
+
+
 class CpuLoop:
     """A compiled loop. ``loop(work, *arguments)`` runs it on as many threads as ``work`` elements are worth; the loop calls ``share``."""
 

@@ -55,7 +55,7 @@ class DecoderWeights:
     layers: tuple[LayerWeights, ...]
     norm: Tensor
     head: Linear
-    """hidden → vocab. A tied head still packs its own copy where the CPU wants one: rows cannot be read from a packed matrix."""
+    """hidden → vocab. A tied head has its own copy where the CPU wants panels: no row of the embedding lies in one piece in them."""
 
     @property
     def nbytes(self) -> int:

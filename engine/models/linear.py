@@ -1,22 +1,21 @@
-"""y = x · Wᵀ + b, the one place that knows how a weight is held: plain, packed for oneDNN, or int8."""
+"""y = x · Wᵀ + b, the one place that knows how a weight is held: plain, in panels, or int8."""
 
 from __future__ import annotations
 
-import functools
 import warnings
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
 from torch.nn import functional
 
+from kernels.cpu_loop import has_team
+from kernels.panels import Panels
+
 if TYPE_CHECKING:
     from torch import Tensor
 
 CpuWeights = Literal["fp32", "int8", "plain"]
-"""How fp32 weights are held on the CPU. ``plain``: as they come, for a pass with gradients, which the packed forms have not."""
-PACK_ROWS = 16
-"""Batch size that packed weights are laid out for; other sizes work too."""
-PROBE_TOLERANCE = 1e-3
+"""How fp32 weights are held on the CPU. ``plain``: as they come, for a pass with gradients, which the other forms have not."""
 
 
 class Linear(Protocol):
@@ -31,15 +30,15 @@ class Linear(Protocol):
 
 
 def make_linear(weight: Tensor, bias: Tensor | None = None, *, cpu_weights: CpuWeights = "fp32") -> Linear:
-    """The fastest form for where ``weight`` [out, in] lies; a packed one keeps no reference to it.
+    """The fastest form for where ``weight`` [out, in] lies; only the plain one keeps a reference to it.
 
-    On the CPU, fp32 weights are packed where this build of torch can (``can_pack``).
+    On the CPU, fp32 weights lie in panels where compiled loops have all of torch's threads (``has_team``).
     """
     if weight.device.type != "cpu" or weight.dtype != torch.float32 or cpu_weights == "plain":
         return PlainLinear(weight, bias)
     if cpu_weights == "int8":
         return Int8Linear(weight, bias)
-    return PackedLinear(weight, bias) if can_pack() else PlainLinear(weight, bias)
+    return Panels(weight, bias) if has_team() else PlainLinear(weight, bias)
 
 
 class PlainLinear:
@@ -55,22 +54,6 @@ class PlainLinear:
     def __call__(self, x: Tensor) -> Tensor:
         """[T, in] → [T, out]."""
         return functional.linear(x, self.weight, self.bias)
-
-
-class PackedLinear:
-    """fp32 in oneDNN's blocked layout: some 1.5 times faster than plain at 16 rows, as many bytes."""
-
-    __slots__ = ("apply", "bias", "nbytes", "packed")
-
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, PACK_ROWS)  # noqa: SLF001 no public name; probed by can_pack
-        self.apply = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001 likewise
-        self.bias = bias
-        self.nbytes = weight.nbytes + _nbytes(bias)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """[T, in] → [T, out]."""
-        return self.apply(x, self.packed, self.bias, "none", [], "")  # type: ignore[no-any-return]
 
 
 class Int8Linear:
@@ -94,18 +77,6 @@ class Int8Linear:
     def __call__(self, x: Tensor) -> Tensor:
         """[T, in] → [T, out]."""
         return self.apply(x, self.packed, self.reduce_range)  # type: ignore[no-any-return]
-
-
-@functools.cache
-def can_pack() -> bool:
-    """Whether this build of torch has oneDNN's packed product and it gives the right numbers on a small matrix."""
-    generator = torch.Generator().manual_seed(0)
-    weight, bias, x = (torch.randn(size, generator=generator) for size in ((24, 16), (24,), (5, 16)))
-    try:
-        found = PackedLinear(weight, bias)(x)
-    except (AttributeError, RuntimeError, TypeError):
-        return False
-    return torch.allclose(found, functional.linear(x, weight, bias), atol=PROBE_TOLERANCE)
 
 
 def _nbytes(tensor: Tensor | None) -> int:

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from engine.models import linear
-from engine.models.linear import Int8Linear, PackedLinear, PlainLinear, can_pack, make_linear
+from engine.models.linear import Int8Linear, PlainLinear, make_linear
+from kernels.panels import Panels
 
 
 @pytest.fixture
@@ -18,26 +19,16 @@ def operands() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return weight, bias, x
 
 
-@pytest.mark.parametrize("rows", [0, 1, 16, 17])
-@pytest.mark.parametrize("given", ["bias", "no bias"])
-def test_packed_equals_plain(operands: tuple[torch.Tensor, ...], rows: int, given: str) -> None:
-    """The packed product is the plain one at every number of rows, with a bias and without."""
-    weight, bias, x = operands
-    packed = make_linear(weight, bias if given == "bias" else None)
-    assert isinstance(packed, PackedLinear)
-    expected = x[:rows] @ weight.T + (bias if given == "bias" else 0)
-    torch.testing.assert_close(packed(x[:rows]), expected, atol=1e-5, rtol=1e-5)
-
-
-def test_packing_lets_go_of_the_weight(operands: tuple[torch.Tensor, ...]) -> None:
-    """Memory is not doubled: nothing refers to the unpacked weight, and as many bytes are held as it had."""
+def test_panels_let_go_of_the_weight(operands: tuple[torch.Tensor, ...]) -> None:
+    """Memory is not doubled: nothing refers to the weight as it came, and few more bytes are held than it had."""
     weight = operands[0].clone()
     alive, size = weakref.ref(weight), weight.nbytes
-    packed = make_linear(weight)
+    panels = make_linear(weight)
+    assert isinstance(panels, Panels)
     del weight
     gc.collect()
     assert alive() is None
-    assert packed.nbytes == size
+    assert size <= panels.nbytes <= size + 4 * 24 + 64
 
 
 def test_int8_is_close_and_a_quarter_of_the_bytes(operands: tuple[torch.Tensor, ...]) -> None:
@@ -54,30 +45,17 @@ def test_int8_is_close_and_a_quarter_of_the_bytes(operands: tuple[torch.Tensor, 
     assert rounded.nbytes == weight.numel() + 4 * 24 + bias.nbytes
 
 
-@pytest.mark.parametrize("fault", ["raises", "wrong numbers"])
-def test_falls_back_to_plain(operands: tuple[torch.Tensor, ...], monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    """A build of torch whose private ops fail or lie gets plain weights, and right answers."""
-
-    def broken(self: PackedLinear, x: torch.Tensor) -> torch.Tensor:
-        if fault == "raises":
-            raise RuntimeError("no such op")
-        return torch.zeros(len(x), 24)
-
+def test_plain_where_a_loop_has_one_thread(operands: tuple[torch.Tensor, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A torch without libgomp keeps its own product, which has all of its threads."""
     weight, bias, x = operands
-    monkeypatch.setattr(PackedLinear, "__call__", broken)
-    can_pack.cache_clear()
-    try:
-        fallback = make_linear(weight, bias)
-    finally:
-        monkeypatch.undo()
-        can_pack.cache_clear()
+    monkeypatch.setattr(linear, "has_team", lambda: False)
+    fallback = make_linear(weight, bias)
     assert isinstance(fallback, PlainLinear)
     torch.testing.assert_close(fallback(x), x @ weight.T + bias)
 
 
 def test_other_types_stay_plain(operands: tuple[torch.Tensor, ...]) -> None:
-    """bf16 weights are not packed, whatever ``cpu_weights`` says."""
+    """bf16 weights stay as they come, whatever ``cpu_weights`` says."""
     weight = operands[0].bfloat16()
     assert isinstance(make_linear(weight), PlainLinear)
     assert isinstance(make_linear(weight, cpu_weights="int8"), PlainLinear)
-    assert linear.can_pack()
