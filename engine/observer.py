@@ -44,6 +44,7 @@ class Observer:
         self._host = host
         self._rows: dict[AdapterId, AdapterRow] = {}
         self._stale: set[AdapterId] = set()
+        self._in_use: set[AdapterId] = set()
         self._adapters: tuple[AdapterRow, ...] = ()
         self._refreshed_s = 0.0
         self.last_loads: dict[AdapterId, LoadRecord] = {}
@@ -88,7 +89,7 @@ class Observer:
         """Every byte of the device, by owner."""
         host = self._host
         pool, layout, budget = host.pool, host.parts.arena.layout, host.parts.budget
-        held = adapter_pages(host.residency.entries.values())
+        held = adapter_pages(host.residency.holders())
         return account(
             DeviceBytes(total=budget.total, base=budget.base, workspace=budget.workspace, other=budget.other),
             PageCounts(
@@ -105,7 +106,7 @@ class Observer:
             LedgerFacts(
                 host_used_bytes=host.residency.host.used_bytes,
                 host_budget_bytes=host.residency.host.budget_bytes,
-                disk_used_bytes=sum(entry.record.bytes for entry in host.residency.entries.values()),
+                disk_used_bytes=host.residency.roster.stored_bytes,
                 adapters_pinned=held.count["pinned"],
                 adapters_leased=held.count["leased"],
                 adapters_cached=held.count["cached"],
@@ -145,9 +146,12 @@ class Observer:
 
     def _refresh(self, now_s: float) -> None:
         entries = self._host.residency.entries
+        self._in_use |= self._stale
         if now_s - self._refreshed_s >= REFRESH_S:
             self._refreshed_s = now_s
-            self._stale.update(key for key, entry in entries.items() if entry.users or 0 < now_s - entry.last_used_s < IN_USE_S)
+            asked = (entries[key] for key in self._in_use if key in entries)
+            self._in_use = {entry.record.id for entry in asked if entry.users or 0 < now_s - entry.last_used_s < IN_USE_S}
+            self._stale |= self._in_use
         for adapter in self._stale:
             if adapter in entries and entries[adapter].aliases:
                 self._rows[adapter] = self.row(entries[adapter])

@@ -32,7 +32,7 @@ def read_manifest(data: bytes, form: Format) -> list[ImportRow]:
         line = data[: error.start].count(b"\n") + 1
         raise _unreadable(f"Line {line} is not UTF-8.", line) from None
     readers = {"csv": _read_csv, "jsonl": _read_jsonl, "yaml": _read_yaml}
-    rows = []
+    rows: list[ImportRow] = []
     for line, values in readers[form](text):
         if len(rows) == MAX_ROWS:
             message = f"The manifest has more than {MAX_ROWS} rows; split it."
