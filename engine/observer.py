@@ -8,17 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.adapters.probe import fingerprint_text
+from engine.batch_rows import requests_snapshot
 from engine.memory.ledger import DeviceBytes, LedgerFacts, PageCounts, account
 from engine.snapshot import (
     AdapterRow,
     EngineSnapshot,
     EngineState,
     LoadRecord,
-    RequestsSnapshot,
-    RunningRow,
-    StepRecord,
-    StepRow,
-    WaitingRow,
 )
 
 if TYPE_CHECKING:
@@ -27,8 +23,6 @@ if TYPE_CHECKING:
     from engine.adapters.entry import AdapterEntry, VersionRecord
     from engine.ids import AdapterId
     from engine.model_host import ModelHost
-    from engine.plan import StepPlan
-    from engine.sequence import Sequence
     from engine.snapshot import MemorySnapshot
 
 REFRESH_S = 1.0
@@ -202,53 +196,3 @@ def adapter_pages(entries: Iterable[AdapterEntry]) -> Held:
             pages[kind] += held
             count[kind] += 1
     return Held(pages=pages, count=count)
-
-
-def requests_snapshot(running: Iterable[Sequence], waiting: Iterable[Sequence], now_s: float) -> RequestsSnapshot:
-    """Rows of what runs and what waits."""
-    return RequestsSnapshot(
-        running=tuple(
-            RunningRow(
-                id=seq.request.id,
-                tenant=seq.tenant,
-                model=seq.request.model,
-                adapter=seq.adapter,
-                prompt_tokens=seq.num_prompt,
-                output_tokens=seq.num_output,
-                phase="prefill" if seq.num_uncomputed > 1 else "decode",
-                running_s=now_s - (seq.scheduled_s or now_s),
-            )
-            for seq in running
-        ),
-        waiting=tuple(
-            WaitingRow(
-                id=seq.request.id,
-                tenant=seq.tenant,
-                model=seq.request.model,
-                adapter=seq.adapter,
-                reason=seq.wait_reason or "batch_full",
-                waited_s=now_s - seq.arrived_s,
-            )
-            for seq in waiting
-        ),
-    )
-
-
-def step_record(plan: StepPlan, started_s: float, duration_s: float) -> StepRecord:
-    """A plan that ran, as the playground draws it."""
-    return StepRecord(
-        step=plan.step,
-        started_s=started_s,
-        duration_s=duration_s,
-        rows=tuple(
-            StepRow(
-                request=row.sequence.request.id,
-                index=row.sequence.index,
-                phase=row.phase,
-                tokens=row.num_tokens,
-                adapter=row.sequence.adapter,
-            )
-            for row in plan.rows
-        ),
-        num_adapters=len({row.sequence.adapter for row in plan.rows} - {None}),
-    )

@@ -38,8 +38,9 @@ PARTS: dict[str, set[str]] = {
     "runner": {"adapters", "cache", "memory", "models"},
 }
 WHOLE = {
-    "assemble", "budget", "control", "data_lock", "engine", "intake", "lanes", "lifecycle", "live", "loop", "model_host", "names",
-    "observer", "output", "placement", "process", "prover", "registration", "requests", "router", "stream", "submission", "versions", "watchdog",
+    "assemble", "batch_rows", "budget", "control", "data_lock", "engine", "intake", "lanes", "lifecycle", "live", "loop",
+    "model_host", "names", "observer", "output", "placement", "process", "prover", "registration", "requests", "router", "stream",
+    "submission", "versions", "watchdog",
 }  # fmt: skip
 DOORS = {"api", "training", "bench", "demo", "deploy"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
@@ -61,29 +60,30 @@ class AdapterQuery:
         )
 
     def tests(self) -> list[Callable[[AdapterRow], bool]]:
-        """What a row must be, one test for each thing that is asked."""
-        text, tier, pinned, lifecycle, tenant = self.text, self.tier, self.pinned, self.lifecycle, self.tenant
-        asked: list[tuple[bool, Callable[[AdapterRow], bool]]] = [
-            (tier is not None, lambda row: row.tier == tier),
-            (pinned is not None, lambda row: row.pinned == pinned),
-            (lifecycle is not None, lambda row: row.lifecycle == lifecycle),
-            (tenant is not None, lambda row: row.tenant == tenant),
-            (bool(text), lambda row: text in row.alias.lower() or text in row.id or (len(row.aliases) > 1 and _names_hold(row, text))),
+        """What a row must be, one test for each thing that is asked; the text is looked for by the book."""
+        tier, pinned, lifecycle, tenant = self.tier, self.pinned, self.lifecycle, self.tenant
+        asked: list[tuple[object, Callable[[AdapterRow], bool]]] = [
+            (tier, lambda row: row.tier == tier),
+            (pinned, lambda row: row.pinned == pinned),
+            (lifecycle, lambda row: row.lifecycle == lifecycle),
+            (tenant, lambda row: row.tenant == tenant),
         ]
-        return [test for is_asked, test in asked if is_asked]
+        return [test for what, test in asked if what is not None]
 
 
 class AdapterBook:
-    """Finds pages among tens of thousands of rows. Remembers the order of names, which seldom changes; any thread, one at a time."""
+    """Finds pages among tens of thousands of rows. Remembers names and their order, which seldom change. Any thread."""
 
     def __init__(self) -> None:
-        self._names: list[str] = []
-        self._order: list[int] = []
-        self._turn = threading.Lock()
+        self._known: tuple[list[tuple[str, ...]], list[int], list[str]] = ([], [], [])
+        """Aliases by place; places in order of name; text to search, in that order. Replaced whole."""
 
     def page(self, rows: Sequence[AdapterRow], query: AdapterQuery) -> tuple[list[AdapterRow], int]:
         """The page of rows asked for, and how many there are in all. Rows that lack the sort field come last."""
-        found = self._by_name(rows)
+        order, texts = self._by_name(rows)
+        if query.text:
+            order = [place for place, text in zip(order, texts, strict=True) if query.text in text]
+        found = [rows[place] for place in order]
         for test in query.tests():
             found = list(filter(test, found))
         if query.sort != "alias" or query.descending:
@@ -94,17 +94,12 @@ class AdapterBook:
             found = [*known, *unknown]
         return found[query.offset : query.offset + query.limit], len(found)
 
-    def _by_name(self, rows: Sequence[AdapterRow]) -> list[AdapterRow]:
-        names = [row.alias for row in rows]
-        with self._turn:
-            if names != self._names:
-                self._names, self._order = names, sorted(range(len(names)), key=names.__getitem__)
-            order = self._order
-        return [rows[place] for place in order]
-
-
-def _names_hold(row: AdapterRow, text: str) -> bool:
-    return any(text in name.lower() for name in row.aliases)
+    def _by_name(self, rows: Sequence[AdapterRow]) -> tuple[list[int], list[str]]:
+        names = [(row.alias, row.id, *row.aliases) for row in rows]
+        if names != self._known[0]:
+            order = sorted(range(len(names)), key=names.__getitem__)
+            self._known = (names, order, ["\n".join(names[place]).lower() for place in order])
+        return self._known[1:]
 
 
 def find_row(rows: Iterable[AdapterRow], ref: str) -> AdapterRow | None:
