@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import torch
 from safetensors import safe_open
 
-from engine.adapters.catalog import Catalog
 from engine.adapters.eviction import EvictionPolicy
 from engine.adapters.loader import Loader
 from engine.adapters.loads import LoadPipeline
@@ -28,6 +27,9 @@ from engine.memory.reclaim import Floors, Reclaimer
 from engine.model_host import HostParts, ModelHost
 from engine.models.config import read_spec
 from engine.models.decoder import DecoderModel
+from engine.registry.catalog import Catalog
+from engine.registry.journal import import_journal
+from engine.registry.store import Store
 from engine.runner.graphs import DecodeGraphs
 from engine.runner.runner import Runner
 from engine.scheduler.budget import Limits
@@ -147,7 +149,7 @@ def make_parts(settings: Settings, clock: Clock, base: Base) -> HostParts:
         scheduler=Scheduler(pool=pool, prefix=prefix, reclaimer=reclaimer, gate=residency, limits=limits),
         runner=runner,
         publisher=Publisher(clock),
-        catalog=Catalog(disk.folder),
+        catalog=Catalog(Store(settings.database_url), base_digest=spec.digest),
         context_tokens=base.context_tokens,
         scratch_pages=scratch_pages,
     )
@@ -205,12 +207,14 @@ def connect(host: ModelHost) -> None:
     residency.loads = LoadPipeline(
         residency, pool=parts.pool, loader=loader, clock=parts.clock, make_room=parts.reclaimer.make_adapter_room
     )
-    parts.catalog.drop_nameless()
+    import_journal(residency.disk.folder, parts.catalog)
+    parts.catalog.retire_nameless()
     residency.disk.sweep(parts.catalog.versions)
-    for alias, adapter in parts.catalog.aliases.items():
-        entry = residency.add(parts.catalog.versions[adapter])
-        entry.aliases.append(alias)
-        host.observer.changed(adapter)
+    for name, alias in parts.catalog.aliases.items():
+        record = parts.catalog.versions.get(alias.adapter)
+        if record is not None:
+            residency.add(record).aliases.append(name)
+            host.observer.changed(record.id)
 
 
 def device_snapshot(base: Base, page_tokens: int) -> DeviceSnapshot:

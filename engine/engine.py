@@ -178,15 +178,14 @@ class Engine:
             replace=replace,
             compatible_base=compatible_base,
             prove=prove,
-            by=caller.name,
+            caller=caller,
         )
 
     def unregister(self, alias: str, *, tenant: TenantId | None = None, caller: Caller = SYSTEM) -> None:
         """Withdraw an alias; new requests get 404 at once, running ones finish, then weights and image are freed."""
         caller.need("operator")
         self._live_loop()
-        self._router.owned_alias(alias, caller.tenant or tenant)
-        self._registrar.unregister(alias, by=caller.name)
+        self._registrar.unregister(self._router.owned_alias(alias, caller.tenant or tenant), caller=caller)
 
     def control(
         self,

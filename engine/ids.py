@@ -28,5 +28,6 @@ WaitReason = Literal[
 """Why a request that could run does not; the same code in API, metrics and console."""
 
 DEFAULT_TENANT = TenantId("default")
+"""Everybody, in local mode."""
 SHARED_TENANT = TenantId("shared")
-"""Owns what every tenant may call."""
+"""Owns what all tenants may call."""

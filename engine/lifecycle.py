@@ -16,11 +16,13 @@ from engine.snapshot import LoadRecord
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from engine.adapters.entry import AdapterEntry, Load, VersionRecord
+    from engine.adapters.entry import AdapterEntry, Load
     from engine.adapters.listener import LeftBecause
+    from engine.alias import AliasName
     from engine.ids import AdapterId, Tier
     from engine.model_host import ModelHost
     from engine.snapshot import AdapterRow
+    from engine.version import VersionRecord
 
 
 class AdapterLifecycle(ResidencyListener):
@@ -46,7 +48,7 @@ class AdapterLifecycle(ResidencyListener):
         self._host.residency.entry(adapter).claims -= 1
         self.forget_unused(adapter)
 
-    def point(self, alias: str, record: VersionRecord, *, before: AdapterId | None) -> AdapterRow:
+    def point(self, alias: AliasName, record: VersionRecord, *, before: AdapterId | None) -> AdapterRow:
         """An alias now names this version; the one it named before retires with its last alias."""
         entry = self._host.residency.add(record)
         if alias not in entry.aliases:
@@ -56,7 +58,7 @@ class AdapterLifecycle(ResidencyListener):
         self.changed(entry)
         return self._host.observer.row(entry)
 
-    def withdraw(self, adapter: AdapterId, alias: str) -> None:
+    def withdraw(self, adapter: AdapterId, alias: AliasName) -> None:
         """An alias no longer names this version; without any, it goes once nobody uses it."""
         entry = self._host.residency.entries.get(adapter)
         if entry is None:
@@ -66,6 +68,7 @@ class AdapterLifecycle(ResidencyListener):
         self.changed(entry)
         if not entry.aliases:
             entry.retired = True
+            self._host.catalog.retire(adapter)
             self._host.residency.set_pin(entry, None)
             self.forget_unused(adapter)
 
@@ -84,7 +87,6 @@ class AdapterLifecycle(ResidencyListener):
             return
         self._host.prefix.drop_adapter(adapter)
         self._host.residency.remove(adapter)
-        self._host.catalog.drop_version(adapter)
         self._host.observer.forget(adapter)
 
     def forget_retired(self, entry: AdapterEntry) -> None:
@@ -129,7 +131,7 @@ class AdapterLifecycle(ResidencyListener):
 
     def alias_of(self, entry: AdapterEntry) -> str:
         """The first alias, else the id."""
-        return entry.aliases[0] if entry.aliases else entry.record.id
+        return entry.aliases[0].name if entry.aliases else entry.record.id
 
     # Heard from residency
 

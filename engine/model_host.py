@@ -9,11 +9,10 @@ from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.adapters.loader import ReadDone
-from engine.batch_rows import step_record
 from engine.control import Victim
 from engine.errors import LoradeckError, NotReady
 from engine.lifecycle import AdapterLifecycle
-from engine.observer import Observer
+from engine.observer import Observer, step_record
 from engine.process import release_team
 from engine.prover import Prover
 from engine.requests import Requests
@@ -21,7 +20,6 @@ from engine.requests import Requests
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from engine.adapters.catalog import Catalog
     from engine.adapters.eviction import EvictionPolicy
     from engine.adapters.loader import CopyDone
     from engine.adapters.residency import AdapterResidency
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from engine.memory.reclaim import Reclaimer
     from engine.models.spec import ModelSpec
     from engine.plan import StepPlan
+    from engine.registry.catalog import Catalog
     from engine.runner.runner import Runner
     from engine.scheduler.scheduler import Scheduler
     from engine.settings import Settings

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.adapters.probe import fingerprint_text
-from engine.batch_rows import requests_snapshot
+from engine.held import adapter_pages
 from engine.memory.ledger import DeviceBytes, LedgerFacts, PageCounts, account
 from engine.snapshot import (
     AdapterRow,
     EngineSnapshot,
     EngineState,
     LoadRecord,
+    RequestsSnapshot,
+    RunningRow,
+    StepRecord,
+    StepRow,
+    WaitingRow,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from engine.adapters.entry import AdapterEntry, VersionRecord
+    from engine.adapters.entry import AdapterEntry
     from engine.ids import AdapterId
     from engine.model_host import ModelHost
+    from engine.plan import StepPlan
+    from engine.sequence import Sequence
     from engine.snapshot import MemorySnapshot
+    from engine.version import VersionRecord
 
 REFRESH_S = 1.0
 """How often rows of adapters in use are made anew for their rates."""
@@ -38,7 +45,6 @@ class Observer:
         self._host = host
         self._rows: dict[AdapterId, AdapterRow] = {}
         self._stale: set[AdapterId] = set()
-        self._in_use: set[AdapterId] = set()
         self._adapters: tuple[AdapterRow, ...] = ()
         self._refreshed_s = 0.0
         self.last_loads: dict[AdapterId, LoadRecord] = {}
@@ -83,7 +89,7 @@ class Observer:
         """Every byte of the device, by owner."""
         host = self._host
         pool, layout, budget = host.pool, host.parts.arena.layout, host.parts.budget
-        held = adapter_pages(host.residency.holders())
+        held = adapter_pages(host.residency.entries.values())
         return account(
             DeviceBytes(total=budget.total, base=budget.base, workspace=budget.workspace, other=budget.other),
             PageCounts(
@@ -100,7 +106,7 @@ class Observer:
             LedgerFacts(
                 host_used_bytes=host.residency.host.used_bytes,
                 host_budget_bytes=host.residency.host.budget_bytes,
-                disk_used_bytes=host.residency.roster.stored_bytes,
+                disk_used_bytes=sum(entry.record.bytes for entry in host.residency.entries.values()),
                 adapters_pinned=held.count["pinned"],
                 adapters_leased=held.count["leased"],
                 adapters_cached=held.count["cached"],
@@ -115,7 +121,7 @@ class Observer:
         traffic = self._host.publisher.adapter(record.id, self._host.clock.now_s())
         row = static_row(record, self._host.lifecycle.alias_of(entry))
         live: dict[str, Any] = {
-            "aliases": tuple(entry.aliases),
+            "aliases": tuple(alias.name for alias in entry.aliases),
             "tier": entry.residency(in_host=record.id in self._host.residency.host),
             "pinned": pin is not None,
             "pin_tier": pin.tier if pin else None,
@@ -140,12 +146,9 @@ class Observer:
 
     def _refresh(self, now_s: float) -> None:
         entries = self._host.residency.entries
-        self._in_use |= self._stale
         if now_s - self._refreshed_s >= REFRESH_S:
             self._refreshed_s = now_s
-            asked = (entries[key] for key in self._in_use if key in entries)
-            self._in_use = {entry.record.id for entry in asked if entry.users or 0 < now_s - entry.last_used_s < IN_USE_S}
-            self._stale |= self._in_use
+            self._stale.update(key for key, entry in entries.items() if entry.users or 0 < now_s - entry.last_used_s < IN_USE_S)
         for adapter in self._stale:
             if adapter in entries and entries[adapter].aliases:
                 self._rows[adapter] = self.row(entries[adapter])
@@ -176,23 +179,51 @@ def static_row(record: VersionRecord, alias: str) -> AdapterRow:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """Device pages, and adapters, by who may take them."""
+def requests_snapshot(running: Iterable[Sequence], waiting: Iterable[Sequence], now_s: float) -> RequestsSnapshot:
+    """Rows of what runs and what waits."""
+    return RequestsSnapshot(
+        running=tuple(
+            RunningRow(
+                id=seq.request.id,
+                tenant=seq.tenant,
+                model=seq.request.model,
+                adapter=seq.adapter,
+                prompt_tokens=seq.num_prompt,
+                output_tokens=seq.num_output,
+                phase="prefill" if seq.num_uncomputed > 1 else "decode",
+                running_s=now_s - (seq.scheduled_s or now_s),
+            )
+            for seq in running
+        ),
+        waiting=tuple(
+            WaitingRow(
+                id=seq.request.id,
+                tenant=seq.tenant,
+                model=seq.request.model,
+                adapter=seq.adapter,
+                reason=seq.wait_reason or "batch_full",
+                waited_s=now_s - seq.arrived_s,
+            )
+            for seq in waiting
+        ),
+    )
 
-    pages: dict[str, int]
-    count: dict[str, int]
 
-
-def adapter_pages(entries: Iterable[AdapterEntry]) -> Held:
-    """Pinned, leased or cached; a load under way counts as cached."""
-    pages = {"pinned": 0, "leased": 0, "cached": 0}
-    count = {"pinned": 0, "leased": 0, "cached": 0}
-    for entry in entries:
-        held = len(entry.pages) + (len(entry.load.pages) if entry.load is not None else 0)
-        if held:
-            pinned = entry.pin is not None and entry.pin.tier == "device"
-            kind = "pinned" if pinned else "leased" if entry.leases else "cached"
-            pages[kind] += held
-            count[kind] += 1
-    return Held(pages=pages, count=count)
+def step_record(plan: StepPlan, started_s: float, duration_s: float) -> StepRecord:
+    """A plan that ran, as the playground draws it."""
+    return StepRecord(
+        step=plan.step,
+        started_s=started_s,
+        duration_s=duration_s,
+        rows=tuple(
+            StepRow(
+                request=row.sequence.request.id,
+                index=row.sequence.index,
+                phase=row.phase,
+                tokens=row.num_tokens,
+                adapter=row.sequence.adapter,
+            )
+            for row in plan.rows
+        ),
+        num_adapters=len({row.sequence.adapter for row in plan.rows} - {None}),
+    )

@@ -9,9 +9,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from engine.adapters.entry import VersionRecord
 from engine.adapters.pack import pack
 from engine.adapters.peft import parse_adapter
+from engine.alias import AliasName
 from engine.errors import AdapterRefused, Conflict, LoradeckError, ModelNotFound
 from engine.events import AdapterRegistered, AdapterRejected, AdapterUnregistered
 from engine.ids import AdapterId, TenantId
@@ -19,12 +19,15 @@ from engine.intake.sources import Sources
 from engine.names import check_alias
 from engine.observer import static_row
 from engine.process import release_team
+from engine.registry.catalog import NewVersion
+from engine.version import VersionRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.adapters.pack import PackedAdapter
     from engine.adapters.peft import ParsedAdapter
+    from engine.caller import Caller
     from engine.model_host import ModelHost
     from engine.settings import Settings
     from engine.snapshot import AdapterRow
@@ -77,7 +80,7 @@ class Registrar:
         replace: bool = False,
         compatible_base: bool = False,
         prove: Literal["now", "first_load"] = "now",
-        by: str,
+        caller: Caller,
     ) -> Registration:
         """Validate a PEFT folder and serve it as ``alias``; every refusal is typed and changes nothing."""
         try:
@@ -86,39 +89,43 @@ class Registrar:
             record = self._record(parsed, packed, source=source, tenant=tenant)
             if dry_run:
                 return Registration(row=static_row(record, alias), report=_report(record), created=False, dry_run=True)
-            self._check_free(alias, record.id, replace=replace)
+            name = AliasName(tenant, alias)
+            self._check_free(name, record.id, replace=replace)
             record = self._host.call(lambda: self._host.lifecycle.adopt(self._with_history(record)))
             try:
                 self._host.residency.disk.write(packed)
-                return self._serve(record, alias, replace=replace, prove=prove, by=by)
+                return self._serve(record, name, replace=replace, prove=prove, caller=caller)
             finally:
                 self._host.call(lambda: self._host.lifecycle.let_go(record.id))
         except LoradeckError as refusal:
             if not dry_run:
-                self._host.publisher.record_event(
-                    AdapterRejected(
-                        at_unix=time.time(),
-                        by=by,
-                        source=source[:200],
-                        alias=alias[:80],
-                        code=refusal.code,
-                        message=refusal.message,
-                        tenant=tenant,
-                    )
-                )
+                self._note_refusal(refusal, source=source, name=AliasName(tenant, alias), by=caller.name)
             raise
 
-    def unregister(self, alias: str, *, by: str) -> None:
+    def _note_refusal(self, refusal: LoradeckError, *, source: str, name: AliasName, by: str) -> None:
+        event = AdapterRejected(
+            at_unix=time.time(),
+            by=by,
+            source=source[:200],
+            alias=name.name[:80],
+            code=refusal.code,
+            message=refusal.message,
+            tenant=name.tenant,
+        )
+        self._host.publisher.record_event(event)
+
+    def unregister(self, alias: AliasName, *, caller: Caller) -> None:
         """Withdraw an alias now; requests in flight finish, and the last one frees weights and image."""
         with self._alias_lock:
-            adapter = self._host.catalog.aliases.get(alias)
-            if adapter is None:
-                message = f"The model {alias[:80]!r} does not exist."
-                raise ModelNotFound(message, param="model", found=alias[:80])
-            tenant = self._host.catalog.versions[adapter].tenant
-            self._host.catalog.drop_alias(alias)
-            self._host.call(lambda: self._host.lifecycle.withdraw(adapter, alias))
-        self._host.publisher.record_event(AdapterUnregistered(at_unix=time.time(), by=by, adapter=adapter, alias=alias, tenant=tenant))
+            named = self._host.catalog.aliases.get(alias)
+            if named is None:
+                message = f"The model {alias.name[:80]!r} does not exist."
+                raise ModelNotFound(message, param="model", found=alias.name[:80])
+            self._host.catalog.drop_alias(alias, caller=caller)
+            self._host.call(lambda: self._host.lifecycle.withdraw(named.adapter, alias))
+        self._host.publisher.record_event(
+            AdapterUnregistered(at_unix=time.time(), by=caller.name, adapter=named.adapter, alias=alias.name, tenant=alias.tenant)
+        )
 
     def _validate(self, source: str, *, compatible_base: bool) -> tuple[ParsedAdapter, PackedAdapter]:
         try:
@@ -156,11 +163,11 @@ class Registrar:
             no_effect_expected=parsed.no_effect,
         )
 
-    def _check_free(self, alias: str, adapter: AdapterId, *, replace: bool) -> None:
+    def _check_free(self, alias: AliasName, adapter: AdapterId, *, replace: bool) -> None:
         current = self._host.catalog.aliases.get(alias)
-        if current not in {None, adapter} and not replace:
-            message = f"The alias {alias!r} already names another version; ask for a replacement to move it."
-            raise Conflict(message, code="alias_taken", param="alias", expected=adapter, found=current)
+        if current is not None and current.adapter != adapter and not replace:
+            message = f"The alias {alias.name!r} already names another version; ask for a replacement to move it."
+            raise Conflict(message, code="alias_taken", param="alias", expected=adapter, found=current.adapter)
 
     def _with_history(self, record: VersionRecord) -> VersionRecord:
         """What was known of this version before stays true, since its id is its content."""
@@ -169,20 +176,24 @@ class Registrar:
             return record
         return dataclasses.replace(record, fingerprint=known.fingerprint, registered_unix=known.registered_unix)
 
-    def _serve(self, record: VersionRecord, alias: str, *, replace: bool, prove: Literal["now", "first_load"], by: str) -> Registration:
+    def _serve(
+        self, record: VersionRecord, alias: AliasName, *, replace: bool, prove: Literal["now", "first_load"], caller: Caller
+    ) -> Registration:
         host = self._host
         if prove == "now" and not record.fingerprint:
             record = self._prove(record)
         with self._alias_lock:
             self._check_free(alias, record.id, replace=replace)
-            before = host.catalog.aliases.get(alias)
-            host.catalog.put_version(record)
-            host.catalog.put_alias(alias, record.id)
-            row = host.call(lambda: host.lifecycle.point(alias, record, before=before))
+            new = NewVersion(record=record, alias=alias, report=dataclasses.asdict(_report(record)))
+            (done,) = host.catalog.register(new, caller=caller)
+            before = None if done.before is None else done.before.adapter
+            row = host.call(lambda: host.lifecycle.point(alias, done.record, before=before))
         created = before != record.id
         if created:
             host.publisher.record_event(
-                AdapterRegistered(at_unix=time.time(), by=by, adapter=record.id, alias=alias, tenant=record.tenant, replaced=before)
+                AdapterRegistered(
+                    at_unix=time.time(), by=caller.name, adapter=record.id, alias=alias.name, tenant=record.tenant, replaced=before
+                )
             )
         return Registration(row=row, report=_report(record), created=created, dry_run=False)
 

@@ -10,6 +10,7 @@ from engine.ids import SHARED_TENANT, AdapterId
 from engine.stream import Target
 
 if TYPE_CHECKING:
+    from engine.alias import AliasName
     from engine.ids import TenantId
     from engine.model_host import ModelHost
 
@@ -29,7 +30,7 @@ class ModelCard:
 
 
 class Router:
-    """Reads the catalog's mappings, which are replaced whole."""
+    """Reads the catalog: what is another tenant's does not exist."""
 
     def __init__(self, host: ModelHost) -> None:
         self._host = host
@@ -39,13 +40,14 @@ class Router:
 
         What is another tenant's is looked up as what does not exist is, and refused in the same words.
         """
-        aliases = self._host.catalog.aliases
+        catalog = self._host.catalog
         if model == self._host.base_name:
             return Target(name=model)
-        if model in aliases and self._may_call(aliases[model], tenant):
-            return Target(name=model, adapter=aliases[model], alias=model)
+        alias = catalog.resolve(model, tenant)
+        if alias is not None and alias.adapter in catalog.versions:
+            return Target(name=model, adapter=alias.adapter, alias=model)
         adapter = AdapterId(model)
-        if adapter in aliases.values() and self._may_call(adapter, tenant):
+        if adapter in catalog.versions and catalog.holds(adapter, None if tenant is None else {tenant, SHARED_TENANT}):
             return Target(name=model, adapter=adapter)
         message = f"The model {model[:80]!r} does not exist."
         raise ModelNotFound(message, param="model", found=model[:80])
@@ -53,20 +55,20 @@ class Router:
     def owned(self, ref: str, tenant: TenantId | None) -> AdapterId:
         """The version of ``tenant`` (None: of any) that an alias or a version id names. Raises AdapterNotFound."""
         catalog = self._host.catalog
-        adapter = catalog.aliases.get(ref, AdapterId(ref))
-        record = catalog.versions.get(adapter)
-        if record is None or tenant not in {None, record.tenant}:
+        alias = catalog.owned(ref, tenant)
+        adapter = AdapterId(ref) if alias is None else alias.adapter
+        if adapter not in catalog.versions or not catalog.holds(adapter, None if tenant is None else {tenant}):
             message = f"No adapter {ref[:80]!r} is registered."
             raise AdapterNotFound(message, param="ref", found=ref[:80])
         return adapter
 
-    def owned_alias(self, alias: str, tenant: TenantId | None) -> AdapterId:
-        """What an alias of ``tenant`` (None: of any) names. Raises ModelNotFound."""
-        adapter = self._host.catalog.aliases.get(alias)
-        if adapter is None or tenant not in {None, self._host.catalog.versions[adapter].tenant}:
+    def owned_alias(self, alias: str, tenant: TenantId | None) -> AliasName:
+        """The alias of ``tenant`` (None: of any) that has this name. Raises ModelNotFound."""
+        named = self._host.catalog.owned(alias, tenant)
+        if named is None:
             message = f"The model {alias[:80]!r} does not exist."
             raise ModelNotFound(message, param="model", found=alias[:80])
-        return adapter
+        return named.alias
 
     def models(self, tenant: TenantId | None) -> tuple[ModelCard, ...]:
         """The base, then every alias that ``tenant`` may call."""
@@ -74,23 +76,20 @@ class Router:
         rows = {row.id: row for row in host.publisher.snapshot.adapters}
         base = ModelCard(id=host.base_name, parent=None, root=host.parts.base_root, created_unix=int(host.observer.started_unix))
         cards = [base]
-        for alias, adapter in catalog.aliases.items():
-            if not self._may_call(adapter, tenant):
+        for alias in tuple(catalog.aliases.values()):
+            record, row = catalog.versions.get(alias.adapter), rows.get(alias.adapter)
+            if record is None or (tenant not in {None, alias.tenant} and alias.tenant != SHARED_TENANT):
                 continue
-            record, row = catalog.versions[adapter], rows.get(adapter)
             cards.append(
                 ModelCard(
-                    id=alias,
+                    id=alias.name,
                     parent=host.base_name,
                     root=record.source,
                     created_unix=int(record.registered_unix),
-                    adapter=adapter,
+                    adapter=alias.adapter,
                     tier=row.tier if row else "disk",
                     pinned=row.pinned if row else False,
                     bytes=record.bytes,
                 )
             )
         return tuple(cards)
-
-    def _may_call(self, adapter: AdapterId, tenant: TenantId | None) -> bool:
-        return tenant is None or self._host.catalog.versions[adapter].tenant in {tenant, SHARED_TENANT}

@@ -51,6 +51,7 @@ class Settings(BaseSettings):
     data: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("loradeck")), description="Where models and adapters are kept"
     )
+    database: str = Field("", description="Registry: sqlite:///FILE or postgresql://USER@HOST/NAME; by default a file in the data folder")
     headless: bool = Field(False, description="Serve HTTP without the console")
     source_allow: tuple[str, ...] = Field((), description="More folders or URL prefixes to register adapters from (repeatable)")
 
@@ -98,6 +99,11 @@ class Settings(BaseSettings):
             return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    @property
+    def database_url(self) -> str:
+        """Where the registry is."""
+        return self.database or f"sqlite:///{self.data / 'loradeck.db'}"
 
     @property
     def allowed_sources(self) -> tuple[str, ...]:

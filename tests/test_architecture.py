@@ -7,20 +7,32 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache, cached_property
-from itertools import chain
-from pathlib import Path
+from functools import cache
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-PACKAGES = ("console", "engine", "kernels")
+from tests.source import PACKAGES, ROOT, Source, sources, suite
 
 # -- who may import whom --
 
-LEAVES = {"allowance", "batch", "caller", "clock", "errors", "events", "ids", "plan", "report", "request", "sequence", "settings"}
-LEAVES |= {"snapshot"}
+LEAVES = {
+    "alias",
+    "allowance",
+    "audit_record",
+    "batch",
+    "caller",
+    "clock",
+    "errors",
+    "events",
+    "ids",
+    "plan",
+    "report",
+    "request",
+    "sequence",
+    "settings",
+    "snapshot",
+    "version",
+}
 PARTS: dict[str, set[str]] = {
     # part: the other parts it may import
     "memory": set(),
@@ -38,14 +50,38 @@ PARTS: dict[str, set[str]] = {
     "runner": {"adapters", "cache", "memory", "models"},
 }
 WHOLE = {
-    "assemble", "batch_rows", "budget", "control", "data_lock", "engine", "intake", "lanes", "lifecycle", "live", "loop",
-    "model_host", "names", "observer", "output", "placement", "process", "prover", "registration", "requests", "router", "stream",
-    "submission", "versions", "watchdog",
-}  # fmt: skip
+    "assemble",
+    "budget",
+    "control",
+    "data_lock",
+    "engine",
+    "held",
+    "intake",
+    "lanes",
+    "lifecycle",
+    "live",
+    "loop",
+    "model_host",
+    "names",
+    "observer",
+    "output",
+    "placement",
+    "process",
+    "prover",
+    "registration",
+    "requests",
+    "router",
+    "stream",
+    "submission",
+    "versions",
+    "watchdog",
+}
 DOORS = {"api", "training", "bench", "demo", "deploy"}
 
 NO_TORCH = ("engine/scheduler/", "engine/cache/prefix.py", "engine/memory/pages.py")
 THIRD_PARTY_OF_KERNELS = {"torch", "triton", "numba", "llvmlite", "numpy"}
+
+# -- how long things may be --
 
 FILE_LINES, KERNEL_FILE_LINES, TEST_FILE_LINES, FUNCTION_LINES, COMPILED_LINES = 250, 350, 400, 40, 120
 
@@ -53,6 +89,8 @@ FILE_LINES, KERNEL_FILE_LINES, TEST_FILE_LINES, FUNCTION_LINES, COMPILED_LINES =
 LONGER: dict[str, tuple[int, str]] = {
     "engine/snapshot.py": (291, "one frozen dataclass per table of the console; splitting them hides what a snapshot is"),
 }
+
+# -- what may not be written --
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "managers", "base", "misc"}
 
@@ -63,69 +101,11 @@ MAY_CATCH_ALL: dict[str, str] = {
     "engine/loop.py::_obey": "likewise for a command",
     "engine/adapters/loader.py::_do": "a loader thread's last line: a fault fails its load, never the thread",
     "engine/lanes/cold_warm.py::_work": "the comparison thread's last line: a fault ends the comparison, which says so",
+    "engine/registry/store.py::tell": "hands a fault in what memory does after a commit to the thread that waits",
+    "engine/registry/store.py::_do": "hands what a change raised to the thread that waits for it",
     "engine/loop.py::run": "hands what a command raised to the thread that waits for it",
     "engine/tokenizing/tokenizer.py::load": "tokenizers raises plain Exception for a file that it cannot read",
 }
-
-
-@dataclass(frozen=True)
-class Source:
-    """One Python file, parsed."""
-
-    path: str
-    """Relative to the root, with slashes."""
-
-    @cached_property
-    def text(self) -> str:
-        """The whole file."""
-        return (ROOT / self.path).read_text(encoding="utf-8")
-
-    @cached_property
-    def tree(self) -> ast.Module:
-        """Its syntax."""
-        return ast.parse(self.text, self.path)
-
-    @property
-    def module(self) -> str:
-        """Dotted name; a package has its own name."""
-        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-    @property
-    def imports(self) -> Iterator[tuple[str, int]]:
-        """(dotted name, line) of every import, those for the type checker and inside functions included."""
-        return chain.from_iterable(map(imported, ast.walk(self.tree)))
-
-    @property
-    def run_time_imports(self) -> Iterator[tuple[str, int]]:
-        """Imports that happen: without those for the type checker."""
-        for_types = {id(child) for node in ast.walk(self.tree) if is_type_checking(node) for child in ast.walk(node)}
-        return chain.from_iterable(imported(node) for node in ast.walk(self.tree) if id(node) not in for_types)
-
-
-def imported(node: ast.AST) -> Iterator[tuple[str, int]]:
-    """``from engine.ids import X`` gives ``engine.ids.X``: the module is a prefix of it."""
-    if isinstance(node, ast.Import):
-        yield from ((alias.name, node.lineno) for alias in node.names)
-    if isinstance(node, ast.ImportFrom):
-        yield from ((f"{'.' * node.level}{node.module or ''}.{alias.name}", node.lineno) for alias in node.names)
-
-
-def is_type_checking(node: ast.AST) -> bool:
-    """Whether it is ``if TYPE_CHECKING:``."""
-    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
-
-
-@cache
-def sources() -> tuple[Source, ...]:
-    """The product: run.py and the three packages."""
-    found = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
-    return tuple(Source(path.relative_to(ROOT).as_posix()) for path in (ROOT / "run.py", *sorted(found)))
-
-
-@cache
-def suite() -> tuple[Source, ...]:
-    """The tests and their bench."""
-    return tuple(Source(path.relative_to(ROOT).as_posix()) for path in sorted((ROOT / "tests").rglob("*.py")))
 
 
 def under(package: str) -> list[Source]:

@@ -11,33 +11,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.adapters.layout import ImageTable
-    from engine.ids import AdapterId, RequestId, Residency, TenantId, Tier
+    from engine.alias import AliasName
+    from engine.ids import AdapterId, RequestId, Residency, Tier
+    from engine.version import VersionRecord
 
 LoadStage = Literal["reading", "allocating", "copying", "probing"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionRecord:
-    """What was registered; the catalog stores it. ``bytes`` is whole pages."""
-
-    id: AdapterId
-    digest: str
-    tenant: TenantId
-    source: str
-    base_digest: str
-    rank: int
-    modules: tuple[str, ...]
-    num_matched: int
-    num_pages: int
-    bytes: int
-    base_proof: Literal["recorded", "declared"]
-    registered_unix: float
-    warnings: tuple[str, ...] = ()
-    synthetic: bool = False
-    no_effect_expected: bool = False
-    """The file itself says that it changes nothing (alpha 0, or B all zero): the probe then only warns."""
-    fingerprint: tuple[float, ...] = ()
-    """The probe's answer at registration; empty until it ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +68,7 @@ class AdapterEntry:
     """A version's live state. Owned by the engine thread."""
 
     record: VersionRecord
-    aliases: list[str] = field(default_factory=list)
+    aliases: list[AliasName] = field(default_factory=list)
     on_device: bool = False
     pages: list[int] = field(default_factory=list)
     table: ImageTable | None = None

@@ -14,7 +14,6 @@ from engine.lanes.served import ask, greedy_request
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from engine.adapters.entry import VersionRecord
     from engine.adapters.origin import HttpOrigin
     from engine.engine import Engine
     from engine.lanes.halt import Halt
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from engine.lanes.results import ColdWarmOptions, LaneName
     from engine.lanes.served import LaneAnswer
     from engine.request import Request
+    from engine.version import VersionRecord
 
 
 class LaneRuns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
@@ -16,21 +17,25 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from engine.adapters.catalog import Catalog
 from engine.adapters.tiers import DiskTier
+from engine.alias import AliasName
 from engine.errors import LoradeckError
+from engine.ids import DEFAULT_TENANT
 from engine.lanes.results import LanePhase
 from engine.lanes.served import LaneAnswer
+from engine.registry.catalog import Catalog, NewVersion
+from engine.registry.store import Store
+from engine.settings import Settings
 from engine.weights.digest import CACHE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine.adapters.entry import VersionRecord
     from engine.lanes.halt import Halt
     from engine.lanes.results import PhaseKind
     from engine.model_host import ModelHost
     from engine.request import Request
+    from engine.version import VersionRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFIX = ".replica-"
@@ -68,9 +73,8 @@ def replica_data(host: ModelHost, record: VersionRecord) -> Iterator[Path]:
         source = host.residency.disk.path(record.id)
         disk = DiskTier(data / "adapters" / source.parent.name, pin_memory=False)
         shutil.copyfile(source, disk.path(record.id))
-        catalog = Catalog(disk.folder)
-        catalog.put_version(record)
-        catalog.put_alias(ALIAS, record.id)
+        catalog = Catalog(Store(Settings(data=data, database="").database_url), base_digest=record.base_digest)
+        catalog.register(NewVersion(record=dataclasses.replace(record, tenant=DEFAULT_TENANT), alias=AliasName(DEFAULT_TENANT, ALIAS)))
         catalog.close()
         with contextlib.suppress(FileNotFoundError):
             shutil.copyfile(host.parts.settings.data / CACHE, data / CACHE)
@@ -149,6 +153,7 @@ def _order(host: ModelHost, data: Path, record: VersionRecord, request: Request)
             "base": host.parts.base_root,
             "device": host.runner.model.device.type,
             "data": str(data),
+            "database": "",
             "memory": budget.base + budget.workspace + pages * layout.page_bytes,
             "max_rank": settings.max_rank,
             "max_context": settings.max_context,

@@ -129,7 +129,9 @@ class Served:
 
     def entry(self, alias: str) -> AdapterEntry:
         """The live entry behind an alias."""
-        return self.host.residency.entries[self.host.catalog.aliases[alias]]
+        named = self.host.catalog.owned(alias, None)
+        assert named is not None
+        return self.host.residency.entries[named.adapter]
 
     async def row(self, alias: str) -> AdapterRow:
         """The row behind an alias, made now."""
@@ -143,7 +145,6 @@ class Served:
         """Engine thread only."""
         self.host.check()
         self.host.scheduler.check()
-        self.host.residency.roster.check(self.host.residency.entries.values())
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelNotFound
+from engine.ids import SHARED_TENANT
 from tests.engine.integration.conftest import Make
 from tests.engine.integration.serving import PROMPT, expected
 from tests.tiny import MODULES, AdapterRecipe
@@ -32,7 +33,7 @@ async def test_prefixes_never_cross_adapters(engine: Make, tiny_base: Path) -> N
 async def test_prefixes_never_cross_tenants(engine: Make) -> None:
     """The same prompt for the same adapter is computed anew for another tenant."""
     served = engine()
-    await served.add("a", STRONG_A)
+    await served.add("a", STRONG_A, tenant=SHARED_TENANT)
     cached = [(await served.ask("a", LONG, tenant=tenant)).record.cached_tokens for tenant in ("acme", "globex", "acme", "globex")]
     assert cached == [0, 0, 96, 96]
 
@@ -53,7 +54,7 @@ async def test_pages_that_held_weights_are_clean_for_keys(engine: Make, tiny_bas
     """KV in pages that an evicted adapter filled, and weights in pages that KV filled, change no answer."""
     served = engine(pages=24)
     folders = {
-        name: await served.add(name, AdapterRecipe(seed=seed, rank=24, modules=("q_proj", "v_proj", "down_proj")))
+        name: await served.add(name, AdapterRecipe(seed=seed, rank=24, modules=("q_proj", "v_proj", "down_proj")), tenant=SHARED_TENANT)
         for name, seed in (("a", 41), ("b", 42))
     }
     for turn in range(3):
@@ -81,7 +82,7 @@ async def test_a_version_answers_to_its_id_while_an_alias_names_it(engine: Make,
     """The id of a version is a model name too; the target says which name was asked for."""
     served = engine()
     folder = await served.add("a", STRONG_A)
-    version = served.host.catalog.aliases["a"]
+    version = served.entry("a").record.id
     assert (await served.ask(version)).ids == expected(tiny_base, folder)
     assert served.engine.resolve(version).name == version
     await served.unregister("a")

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from engine.errors import AdapterRefused
+from engine.ids import SHARED_TENANT
 from tests import oracle
 from tests.engine.integration.conftest import Make
 from tests.engine.integration.serving import PROMPT, Served, expected
@@ -41,7 +42,7 @@ async def company(engine: Make) -> Company:
     served = engine()
     folders: dict[str | None, Path | None] = {None: None}
     for name, recipe in RECIPES.items():
-        folders[name] = await served.add(name, recipe)
+        folders[name] = await served.add(name, recipe, tenant=SHARED_TENANT)
     return Company(served=served, folders=folders)
 
 

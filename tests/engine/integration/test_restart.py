@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 import os
 from pathlib import Path
 
 import pytest
 
-from engine.adapters.catalog import JOURNAL
+from engine.alias import AliasName
 from engine.data_lock import DataLock
 from engine.errors import BaseRefused, Conflict, LoradeckError, ModelNotFound
 from engine.events import ProbeMismatch
+from engine.ids import DEFAULT_TENANT
 from engine.memory import layout
+from engine.registry.journal import JOURNAL
 from tests.engine.integration.conftest import Make
 from tests.engine.integration.serving import Served, expected, outcome, serve, until
 from tests.tiny import AdapterRecipe
@@ -21,12 +25,6 @@ from tests.tiny import AdapterRecipe
 def image_of(served: Served, alias: str) -> Path:
     """The file behind an alias."""
     return served.host.residency.disk.path(served.entry(alias).record.id)
-
-
-def append(path: Path, text: str) -> None:
-    """Write at the end."""
-    with path.open("a") as file:
-        file.write(text)
 
 
 def flip(path: Path, offset: int = -100) -> None:
@@ -55,18 +53,40 @@ async def test_a_restart_keeps_adapters_and_aliases(tiny_base: Path, tmp_path: P
         assert after.entry("x").probe == "ok"
 
 
-@pytest.mark.parametrize("torn", ['{"put_alias": {"al', "\0" * 300, '{"drop_alias": {"alias": "x"'])
-async def test_a_torn_journal_line_is_dropped(tiny_base: Path, tmp_path: Path, torn: str) -> None:
-    """A line that a crash cut short changes nothing, and the journal goes on after it."""
+def forget_registry(data: Path) -> None:
+    """As it was before there was a database."""
+    for path in data.glob("loradeck.db*"):
+        path.unlink()
+
+
+def journal_of(served: Served, *aliases: str) -> str:
+    """What an earlier Loradeck would have kept of these aliases."""
+    lines: list[object] = []
+    for alias in aliases:
+        record = dataclasses.asdict(served.entry(alias).record)
+        facts = {name: value for name, value in record.items() if name not in {"key", "line", "number", "state"}}
+        lines += [{"put_version": facts}, {"put_alias": {"alias": alias, "adapter": record["id"]}}]
+    lines += [{"put_alias": {"alias": "gone", "adapter": record["id"]}}, {"drop_alias": {"alias": "gone"}}]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+@pytest.mark.parametrize("torn", ["", '{"put_alias": {"al', "\0" * 300, '{"drop_alias": {"alias": "x"'])
+async def test_a_journal_of_an_earlier_version_is_taken_over_once(tiny_base: Path, tmp_path: Path, torn: str) -> None:
+    """Versions and aliases of the journal that came before the database are registered; a line that a crash cut short changes nothing."""
     with serve(tiny_base, tmp_path) as before:
         folder = await before.add("x", AdapterRecipe(seed=97))
+        await before.add("y", AdapterRecipe(seed=88))
         journal = before.host.residency.disk.folder / JOURNAL
-    append(journal, torn)
-    with serve(tiny_base, tmp_path) as after:
-        await after.register(folder, "y")
-    with serve(tiny_base, tmp_path) as last:
-        assert [card.id for card in last.engine.models()][1:] == ["x", "y"]
-        assert (await last.ask("x")).ids == expected(tiny_base, folder)
+        text = journal_of(before, "x", "y")
+    forget_registry(tmp_path)
+    journal.write_text(text + torn)
+    for _ in range(2):
+        with serve(tiny_base, tmp_path) as after:
+            assert [card.id for card in after.engine.models()][1:] == ["x", "y"]
+            assert (await after.ask("x")).ids == expected(tiny_base, folder)
+            assert after.entry("x").probe == "ok"
+        assert not journal.exists()
+        assert journal.with_name(journal.name + ".imported").exists()
 
 
 async def test_what_a_crash_left_is_swept(tiny_base: Path, tmp_path: Path) -> None:
@@ -78,12 +98,12 @@ async def test_what_a_crash_left_is_swept(tiny_base: Path, tmp_path: Path) -> No
     (image.parent / f"{'0' * 32}.image").write_bytes(b"x")
     (image.parent / f".{image.name}.k2j3").write_bytes(b"x")
     with serve(tiny_base, tmp_path) as after:
-        assert {path.name for path in image.parent.iterdir()} == {image.name, JOURNAL}
-        after.host.catalog.drop_alias("x")
+        assert {path.name for path in image.parent.iterdir()} == {image.name}
+        after.host.catalog.drop_alias(AliasName(DEFAULT_TENANT, "x"))
         assert record.id in after.host.catalog.versions
     with serve(tiny_base, tmp_path) as last:
         assert not last.host.catalog.versions
-        assert [path.name for path in image.parent.iterdir()] == [JOURNAL]
+        assert not list(image.parent.iterdir())
 
 
 @pytest.mark.parametrize("damage", ["byte", "header", "short", "missing"])

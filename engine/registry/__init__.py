@@ -1,0 +1,1 @@
+"""What outlasts the process: who may serve what, to whom, how much."""

@@ -1,0 +1,204 @@
+"""What may be called and what it is: the registry's versions and aliases in memory, changed one by one as they are committed."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from engine.alias import AliasName, AliasRecord
+from engine.audit_record import Subject
+from engine.caller import SYSTEM
+from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, TenantId
+from engine.registry import aliases, audit, versions
+from engine.version import VersionRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from sqlmodel import Session
+
+    from engine.caller import Caller
+    from engine.registry.store import Store
+    from engine.version import VersionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewVersion:
+    """A version that passed its checks, to be served as ``alias``."""
+
+    record: VersionRecord
+    alias: AliasName
+    line: str = ""
+    """Empty takes the alias's name."""
+    report: Mapping[str, Any] = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """A version and its alias as they are stored; ``before`` is what the alias named."""
+
+    record: VersionRecord
+    alias: AliasRecord
+    before: AliasRecord | None
+
+
+class Catalog:
+    """Any thread reads, without a lock: each entry is frozen and replaced whole. Changes come after their commit, in its order."""
+
+    def __init__(self, store: Store, *, base_digest: str) -> None:
+        self.store = store
+        self.base_digest = base_digest
+        self.records: dict[int, VersionRecord] = {}
+        """Every stored version that has weights, by key."""
+        self.lines: dict[AliasName, dict[int, VersionRecord]] = {}
+        """Versions by number, of every adapter."""
+        self.holders: defaultdict[AdapterId, set[int]] = defaultdict(set)
+        """Keys of the versions that have these weights."""
+        self.versions: dict[AdapterId, VersionRecord] = {}
+        """What may serve: of each content one version that is ready, on the base that is served."""
+        self.aliases: dict[AliasName, AliasRecord] = {}
+        self.owners: dict[str, tuple[TenantId, ...]] = {}
+        """Who has an alias of a name."""
+        self._changing = threading.Lock()
+        """Two threads change memory: the registry's, and the engine's for what it leaves for later. Nobody holds it for long."""
+        store.read(self._load)
+
+    def resolve(self, name: str, tenant: TenantId | None) -> AliasRecord | None:
+        """The tenant's own alias, else the one that all share. For None as ``owned``."""
+        return self.owned(name, tenant) or self.aliases.get(AliasName(SHARED_TENANT, name))
+
+    def owned(self, name: str, tenant: TenantId | None) -> AliasRecord | None:
+        """The tenant's own alias. For None, who sees all, that of local mode, the shared one, or the only one of the name."""
+        if tenant is not None:
+            return self.aliases.get(AliasName(tenant, name))
+        owners = self.owners.get(name, ())
+        chosen = next((owner for owner in (DEFAULT_TENANT, SHARED_TENANT) if owner in owners), owners[0] if len(owners) == 1 else None)
+        return None if chosen is None else self.aliases.get(AliasName(chosen, name))
+
+    def holds(self, content: AdapterId, tenants: Collection[TenantId] | None) -> bool:
+        """Whether a version of these weights that is ready belongs to one of these tenants; None is all."""
+        found = (self.records.get(key) for key in tuple(self.holders.get(content, ())))
+        return any(record is not None and record.state == "ready" and (tenants is None or record.tenant in tenants) for record in found)
+
+    def register(self, *new: NewVersion, caller: Caller = SYSTEM) -> tuple[Registered, ...]:
+        """Store versions, point their aliases and note both in the audit log: one transaction for all of them, or none."""
+
+        def work(session: Session) -> tuple[Registered, ...]:
+            return tuple(self._store(session, one, caller) for one in new)
+
+        def then(done: tuple[Registered, ...]) -> None:
+            for one in done:
+                self.put(one.record)
+                self.put_alias(one.alias)
+
+        return self.store.write(work, then=then)
+
+    def drop_alias(self, alias: AliasName, *, caller: Caller = SYSTEM, why: str = "") -> None:
+        """Withdraw an alias."""
+
+        def work(session: Session) -> None:
+            before = aliases.get(session, alias)
+            if before is not None:
+                aliases.drop(session, alias, by=caller.name, why=why)
+                audit.append(session, caller, "alias.drop", _subject(alias), before=_facts(before), why=why)
+
+        def then(_: None) -> None:
+            self.forget_alias(alias)
+
+        self.store.write(work, then=then)
+
+    def prove(self, content: AdapterId, fingerprint: tuple[float, ...]) -> None:
+        """The probe has passed. Engine thread: memory knows at once, the database soon."""
+        for record in self._held(content):
+            self.put(replace(record, fingerprint=fingerprint))
+        self.store.later(lambda session: versions.set_fingerprint(session, content, fingerprint))
+
+    def retire(self, content: AdapterId) -> None:
+        """Its ready versions no longer serve. Engine thread: memory knows at once, the database soon."""
+        keys = [record.key for record in self._held(content) if record.state == "ready"]
+        self._set_state(keys, "retired")
+        if keys:
+            self.store.later(lambda session: versions.set_state(session, keys, "retired"))
+
+    def retire_nameless(self) -> None:
+        """Versions that no alias names do not serve, as after a crash in the middle of a registration. Before anything is registered."""
+        named = {alias.adapter for alias in self.aliases.values()}
+        keys = [record.key for content, record in self.versions.items() if content not in named]
+        if keys:
+            self.store.write(lambda session: versions.set_state(session, keys, "retired"), then=lambda _: self._set_state(keys, "retired"))
+
+    def put(self, record: VersionRecord) -> None:
+        """Memory follows a committed version."""
+        with self._changing:
+            self._put(record)
+
+    def _put(self, record: VersionRecord) -> None:
+        self.records[record.key] = record
+        line = AliasName(record.tenant, record.line)
+        self.lines[line] = {**self.lines.get(line, {}), record.number: record}
+        self.holders[record.id].add(record.key)
+        ready = (held for held in self._held(record.id) if held.state == "ready" and held.base_digest == self.base_digest)
+        serving = next(ready, None)
+        if serving is None:
+            self.versions.pop(record.id, None)
+        else:
+            self.versions[record.id] = serving
+
+    def put_alias(self, alias: AliasRecord) -> None:
+        """Memory follows a committed alias. The registry's thread."""
+        if alias.alias not in self.aliases:
+            self.owners[alias.name] = (*self.owners.get(alias.name, ()), alias.tenant)
+        self.aliases[alias.alias] = alias
+
+    def forget_alias(self, alias: AliasName) -> None:
+        """Memory follows an alias that was dropped. The registry's thread."""
+        if self.aliases.pop(alias, None) is not None:
+            self.owners[alias.name] = tuple(tenant for tenant in self.owners[alias.name] if tenant != alias.tenant)
+
+    def close(self) -> None:
+        """Store what was left for later, and let go of the database."""
+        self.store.close()
+
+    def _load(self, session: Session) -> None:
+        for record in versions.every(session):
+            self.put(record)
+        for alias in aliases.every(session):
+            self.put_alias(alias)
+
+    def _held(self, content: AdapterId) -> Sequence[VersionRecord]:
+        return [self.records[key] for key in sorted(self.holders.get(content, ()))]
+
+    def _set_state(self, keys: Sequence[int], state: VersionState) -> None:
+        for key in keys:
+            self.put(replace(self.records[key], state=state))
+
+    def _store(self, session: Session, new: NewVersion, caller: Caller) -> Registered:
+        line = new.line or new.alias.name
+        record = versions.put(session, new.record, line=line, state="ready", by=caller.name, report=new.report)
+        before = aliases.get(session, new.alias)
+        alias = aliases.point(session, new.alias, record, by=caller.name, why=new.why)
+        if before != alias:
+            audit.append(
+                session,
+                caller,
+                "adapter.register",
+                _subject(new.alias),
+                before=_facts(before),
+                after={**(_facts(alias) or {}), "number": record.number, "source": record.source},
+                why=new.why,
+            )
+        return Registered(record=record, alias=alias, before=before)
+
+
+def _subject(alias: AliasName) -> Subject:
+    return Subject(kind="alias", name=alias.name, tenant=alias.tenant)
+
+
+def _facts(alias: AliasRecord | None) -> dict[str, Any] | None:
+    """What the audit log says of an alias."""
+    if alias is None:
+        return None
+    return {"version": alias.version, "adapter": alias.adapter, "canary": alias.canary, "canary_share": alias.canary_share}

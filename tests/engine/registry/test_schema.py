@@ -1,0 +1,58 @@
+"""The tables are what the code believes they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
+
+from engine.errors import BaseRefused
+from engine.registry import schema
+from engine.registry.store import Store
+from engine.registry.tables.metadata import Row
+
+Open = Callable[[], Store]
+MIGRATIONS = Path(schema.__file__).parent / "migrations"
+
+
+def test_migrations_lead_to_the_tables_of_the_code(store: Store) -> None:
+    """Empty → head, and between head and the classes there is no difference, types and defaults included."""
+    with store.database.readers.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Row.metadata) == []
+
+
+def test_there_is_one_newest_step() -> None:
+    """The steps form one line, and its end is the one that the code asks for."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    assert ScriptDirectory.from_config(config).get_heads() == [schema.HEAD]
+
+
+def test_a_newer_registry_is_refused(open_store: Open) -> None:
+    """A database of a later Loradeck is left as it is, with a typed error that names both."""
+    first = open_store()
+    first.write(lambda session: session.execute(text("UPDATE alembic_version SET version_num = 'm9999'")))
+    first.close()
+    for _ in range(2):
+        with pytest.raises(BaseRefused) as refused:
+            open_store()
+        assert (refused.value.code, refused.value.expected, refused.value.found) == ("registry_newer", schema.HEAD, "m9999")
+
+
+def test_an_older_file_is_copied_before_it_is_changed(open_store: Open, tmp_path: Path) -> None:
+    """Before steps run on a file that has tables, it is kept beside itself, whole."""
+    first = open_store()
+    first.write(lambda session: session.execute(text("DROP TABLE audit")))
+    first.write(lambda session: session.execute(text("UPDATE alembic_version SET version_num = 'm0004'")))
+    first.close()
+    second = open_store()
+    second.read(lambda session: session.execute(text("SELECT hash FROM audit")).all())
+    (copy,) = tmp_path.glob("loradeck.db.m0004-*")
+    assert b"usage_day" in copy.read_bytes()
