@@ -51,6 +51,7 @@ PARTS: dict[str, set[str]] = {
 }
 WHOLE = {
     "assemble",
+    "batch_rows",
     "budget",
     "control",
     "data_lock",
@@ -81,16 +82,12 @@ DOORS = {"api", "training", "bench", "demo", "deploy"}
 NO_TORCH = ("engine/scheduler/", "engine/cache/prefix.py", "engine/memory/pages.py")
 THIRD_PARTY_OF_KERNELS = {"torch", "triton", "numba", "llvmlite", "numpy"}
 
-# -- how long things may be --
-
 FILE_LINES, KERNEL_FILE_LINES, TEST_FILE_LINES, FUNCTION_LINES, COMPILED_LINES = 250, 350, 400, 40, 120
 
 # Longer than the cap, with the length it has now and the reason. It may only shrink: an entry that is not needed fails.
 LONGER: dict[str, tuple[int, str]] = {
     "engine/snapshot.py": (291, "one frozen dataclass per table of the console; splitting them hides what a snapshot is"),
 }
-
-# -- what may not be written --
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "managers", "base", "misc"}
 
