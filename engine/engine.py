@@ -12,6 +12,7 @@ from engine.control import Control, ControlCall
 from engine.data_lock import DataLock
 from engine.errors import NotReady
 from engine.gateway.gate import Gate
+from engine.intake.operations import Operations
 from engine.loop import EngineLoop
 from engine.process import release_team
 from engine.registration import Registrar
@@ -75,10 +76,13 @@ class Engine:
         self._host.control = self._control
         self._router = Router(self._host)
         self._registrar = Registrar(self._host, self.settings)
+        self.operations = Operations(self._host, self._registrar)
         self._watchdog = Watchdog(self._host, self._loop, stuck_after_s=self._stuck_after_s)
         release_team()
         self._loop.start()
         self._watchdog.start()
+        self.operations.begin()
+        self.before_stop.append(self.operations.stop)
 
     def stop(self) -> None:
         """End after the step under way; safe to call again."""

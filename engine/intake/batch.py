@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.alias import AliasName
@@ -13,6 +13,7 @@ from engine.ids import AdapterId, TenantId
 from engine.intake.row import Fault
 from engine.operation import ItemRecord
 from engine.process import release_team
+from engine.registration import report_of
 from engine.registry.catalog import NewVersion
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ class Batch:
                 host.residency.disk.write(one.packed)
             new = [self._new(one, record) for one, record in zip(prepared, adopted, strict=True)]
             items = [item_of(one.number, one.judged) for one in prepared]
-            self._registrar.serve(new, caller=self._caller, also=lambda session: also(session, items))
+            movable = {one.alias for one, ready in zip(new, prepared, strict=True) if ready.judged.row.replace}
+            self._registrar.serve(new, replace=movable, caller=self._caller, also=lambda session: also(session, items))
         finally:
             host.call(lambda: [host.lifecycle.let_go(record.id) for record in adopted])
         return items
@@ -137,7 +139,7 @@ class Batch:
             record=record,
             alias=AliasName(record.tenant, row.alias),
             line=row.adapter,
-            report=self._registrar.report_of(record),
+            report=asdict(report_of(record)),
             why=row.description,
         )
 
