@@ -72,8 +72,7 @@ class Engine:
             self._host: ModelHost = open_host(self.settings, clock=self.clock, progress=progress)
         self._loop = EngineLoop(self._host, self.clock)
         self._host.attach(self._loop)
-        self._control = Control(self._host)
-        self._host.control = self._control
+        self._control = self._host.control = Control(self._host)
         self._router = Router(self._host)
         self._registrar = Registrar(self._host, self.settings)
         self.operations = Operations(self._host, self._registrar)
@@ -81,8 +80,7 @@ class Engine:
         release_team()
         self._loop.start()
         self._watchdog.start()
-        self.operations.begin()
-        self.before_stop.append(self.operations.stop)
+        self.before_stop.append(self.operations.begin())
 
     def stop(self) -> None:
         """End after the step under way; safe to call again."""

@@ -16,6 +16,7 @@ from tests.source import PACKAGES, ROOT, Source, sources, suite
 # -- who may import whom --
 
 LEAVES = {
+    "operation",
     "alias",
     "allowance",
     "audit_record",
@@ -100,6 +101,7 @@ MAY_CATCH_ALL: dict[str, str] = {
     "engine/lanes/cold_warm.py::_work": "the comparison thread's last line: a fault ends the comparison, which says so",
     "engine/registry/store.py::tell": "hands a fault in what memory does after a commit to the thread that waits",
     "engine/registry/store.py::_do": "hands what a change raised to the thread that waits for it",
+    "engine/intake/operations.py::_run": "the intake thread's last line: a fault ends the operation, which says so, never the thread",
     "engine/loop.py::run": "hands what a command raised to the thread that waits for it",
     "engine/tokenizing/tokenizer.py::load": "tokenizers raises plain Exception for a file that it cannot read",
 }

@@ -107,8 +107,12 @@ class Batch:
             movable = {one.alias for one, ready in zip(new, prepared, strict=True) if ready.judged.row.replace}
             self._registrar.serve(new, replace=movable, caller=self._caller, also=lambda session: also(session, items))
         finally:
-            host.call(lambda: [host.lifecycle.let_go(record.id) for record in adopted])
+            host.call(lambda: self._let_go(adopted))
         return items
+
+    def _let_go(self, adopted: Sequence[VersionRecord]) -> None:
+        for record in adopted:
+            self._host.lifecycle.let_go(record.id)
 
     def _judge(self, row: ImportRow) -> Judged:
         if row.fault is not None:

@@ -8,28 +8,28 @@ import time
 import uuid
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from engine.caller import Caller
 from engine.errors import Conflict, LoradeckError, OperationNotFound, RegistryUnavailable
-from engine.events import OperationChanged
-from engine.intake.batch import Batch, Judged, item_of
+from engine.intake.batch import Batch
 from engine.intake.importing import read_rows
-from engine.intake.row import ImportRow
+from engine.intake.progress import DryRun, Progress, changed, first_item
 from engine.intake.work import Work
-from engine.operation import UNFINISHED, ItemRecord, OperationRecord
+from engine.operation import UNFINISHED, OperationRecord
 from engine.registry import operations as stored
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from sqlmodel import Session
 
     from engine.intake.importing import Import
     from engine.model_host import ModelHost
-    from engine.operation import ItemState, OperationState
+    from engine.operation import ItemRecord, ItemState, OperationState
     from engine.registration import Registrar
 
 ROWS_TOGETHER = 1000
@@ -38,24 +38,6 @@ JUDGED_TOGETHER = 2
 STOP_S = 10.0
 TOLD_EVERY_S = 1.0
 log = logging.getLogger("loradeck.intake")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """An operation as it is shown. Rate and time left are known while it runs."""
-
-    record: OperationRecord
-    per_s: float | None = None
-    eta_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DryRun:
-    """What would become of some rows of an import; nothing was changed."""
-
-    total: int
-    offset: int
-    rows: tuple[Judged, ...]
 
 
 class Operations:
@@ -72,8 +54,8 @@ class Operations:
         self._told_s = float("-inf")
         self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
 
-    def begin(self) -> None:
-        """Carry on with what an earlier process left. Raises RegistryUnavailable."""
+    def begin(self) -> Callable[[], None]:
+        """Carry on with what an earlier process left; what ends it is returned. Raises RegistryUnavailable."""
         unfinished = self._store.read(lambda session: stored.page(session, states=(*UNFINISHED, "reading"), limit=10_000))
         for operation in reversed(unfinished):
             if operation.state == "reading":
@@ -84,6 +66,7 @@ class Operations:
         uploads = self._store.read(lambda session: [one.options.get("upload", "") for one in stored.page(session, limit=10_000)])
         self._registrar.sources.staging.sweep(keep=uploads)
         self._thread.start()
+        return self.stop
 
     def stop(self) -> None:
         """End after the batch under way; the rest is carried on at the next start."""
@@ -121,13 +104,13 @@ class Operations:
             created_by=caller.name,
         )
         self._store.write(lambda session: stored.put(session, record))
-        items = (_first_item(number, row) for number, row in enumerate(rows))
+        items = (first_item(number, row) for number, row in enumerate(rows))
         while part := list(islice(items, ROWS_TOGETHER)):
-            self._store.write(lambda session, part=part: stored.put_items(session, record.id, part))
+            self._store.write(partial(stored.put_items, operation=record.id, items=part))
         self._enqueue(record.id)
         return self.get(record.id, caller=caller)
 
-    def list(self, *, offset: int = 0, limit: int = 100, caller: Caller) -> list[Progress]:
+    def page(self, *, offset: int = 0, limit: int = 100, caller: Caller) -> list[Progress]:
         """Newest first; of a tenant's user, its tenant's own."""
         caller.need("viewer")
         found = self._store.read(lambda session: stored.page(session, tenant=caller.tenant, offset=offset, limit=limit))
@@ -259,24 +242,4 @@ class Operations:
         self._told_s = now_s
         record = self._store.read(lambda session: stored.get(session, operation))
         if record is not None:
-            self._host.publisher.record_event(
-                OperationChanged(
-                    at_unix=time.time(),
-                    by=record.created_by,
-                    operation=record.id,
-                    kind=record.kind,
-                    state=record.state,
-                    total=record.total,
-                    done=record.done,
-                    failed=record.failed,
-                    tenant=record.tenant,
-                )
-            )
-
-
-def _first_item(number: int, row: ImportRow) -> ItemRecord:
-    """As it is stored before anything is opened: waiting, or rejected for what it says."""
-    if row.fault is None:
-        return ItemRecord(number=number, state="waiting", data=row.as_json())
-    rejected = item_of(number, Judged(row=row, outcome="rejected", fault=row.fault))
-    return replace(rejected, data=row.as_json())
+            self._host.publisher.record_event(changed(record))

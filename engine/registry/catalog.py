@@ -15,7 +15,7 @@ from engine.registry import aliases, audit, versions
 from engine.version import VersionRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from sqlmodel import Session
 
