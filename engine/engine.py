@@ -12,12 +12,12 @@ from engine.control import Control, ControlCall
 from engine.data_lock import DataLock
 from engine.errors import NotReady
 from engine.gateway.gate import Gate
-from engine.intake.operations import Operations
 from engine.loop import EngineLoop
 from engine.process import release_team
 from engine.registration import Registrar
-from engine.router import ModelCard, Router
+from engine.router import ModelCard, Router, unknown_model
 from engine.submission import queue_all
+from engine.tenants.tenants import Tenants
 from engine.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -72,15 +72,15 @@ class Engine:
             self._host: ModelHost = open_host(self.settings, clock=self.clock, progress=progress)
         self._loop = EngineLoop(self._host, self.clock)
         self._host.attach(self._loop)
-        self._control = self._host.control = Control(self._host)
+        self._control = Control(self._host)
+        self._host.control = self._control
         self._router = Router(self._host)
         self._registrar = Registrar(self._host, self.settings)
-        self.operations = Operations(self._host, self._registrar)
         self._watchdog = Watchdog(self._host, self._loop, stuck_after_s=self._stuck_after_s)
+        self.tenants = Tenants(self._host.catalog.store, self.gate, self.clock, listens_on_loopback=self.settings.is_loopback)
         release_team()
         self._loop.start()
         self._watchdog.start()
-        self.before_stop.append(self.operations.begin())
 
     def stop(self) -> None:
         """End after the step under way; safe to call again."""
@@ -138,19 +138,21 @@ class Engine:
     def submit_together(self, requests: Sequence[Request]) -> list[TokenStream]:
         """Queue the requests of one call of one tenant, all or none: the limits count them as one. As ``submit``."""
         loop = self._live_loop()
-        targets = [self.resolve(request.model, request.scope) for request in requests]
+        targets = [self.resolve(request.model, request.scope, key=request.key) for request in requests]
         return queue_all(list(zip(requests, targets, strict=True)), self._host, loop, self.gate)
 
-    def resolve(self, model: str, tenant: TenantId | None = None) -> Target:
+    def resolve(self, model: str, tenant: TenantId | None = None, *, key: str | None = None) -> Target:
         """What a name means to ``tenant`` now: the base, an alias or a version id, to the letter. Raises ModelNotFound.
 
-        A tenant's own names come before the shared ones, and others' do not exist. None is whoever may use every tenant's.
+        Its own names come before the shared ones; others', and what the API key's allow-list lacks, do not exist. None is all tenants.
         """
+        if not self.tenants.keys.allows(key, model):
+            raise unknown_model(model)
         return self._router.resolve(model, tenant)
 
-    def models(self, tenant: TenantId | None = None) -> tuple[ModelCard, ...]:
-        """The base, then every alias that ``resolve`` would find for ``tenant``."""
-        return self._router.models(tenant)
+    def models(self, tenant: TenantId | None = None, *, key: str | None = None) -> tuple[ModelCard, ...]:
+        """The base, then every alias that ``resolve`` would find for ``tenant`` with that key."""
+        return tuple(card for card in self._router.models(tenant) if self.tenants.keys.allows(key, card.id))
 
     def register(
         self,
@@ -203,14 +205,12 @@ class Engine:
     ) -> Future[ControlOutcome]:
         """Warm, pin, unpin or evict the adapter that ``ref`` (alias or version id) names; with ``preview`` say what would happen.
 
-        ``tenant`` says whose ``ref`` is where the caller may see more than one. Raises Forbidden or AdapterNotFound at once; other
-        refusals (Conflict, InvalidRequest) come through the future.
+        ``tenant`` says whose ``ref`` is. Raises Forbidden or AdapterNotFound at once; other refusals come through the future.
         """
         caller.need("operator")
         loop = self._live_loop()
-        adapter = self._router.owned(ref, caller.tenant or tenant)
-        by = caller.name
-        call = ControlCall(verb=verb, adapter=adapter, tier=tier, until_unix=until_unix, reason=reason[:500], by=by, preview=preview)
+        options = {"tier": tier, "until_unix": until_unix, "reason": reason[:500], "preview": preview}
+        call = ControlCall(verb=verb, adapter=self._router.owned(ref, caller.tenant or tenant), by=caller.name, **options)  # type: ignore[arg-type]
         return loop.forward(lambda: self._control.run(call))
 
     def snapshot(self) -> EngineSnapshot:

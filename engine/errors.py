@@ -4,7 +4,7 @@ LoradeckError
 ├── InvalidRequest          400  a field of a request is out of range or of the wrong kind
 ├── ModelNotFound           404  no base, alias or version of that name for this caller
 ├── AdapterNotFound         404  a control call named an adapter that is not registered
-├── OperationNotFound       404  no operation of that id for this caller
+├── NotFound                404  a tenant, user or key of that name does not exist for this caller
 ├── Unauthorized            401  no key or session, or one that does not hold
 ├── Forbidden               403  the caller's role does not allow it
 ├── SourceNotAllowed        403  the path or URL is outside the allowed sources
@@ -79,12 +79,12 @@ class AdapterNotFound(LoradeckError):
     code = "adapter_not_found"
 
 
-class OperationNotFound(LoradeckError):
-    """No operation of that id for this caller."""
+class NotFound(LoradeckError):
+    """A tenant, user or key of that name does not exist for this caller."""
 
     status = 404
     kind = "invalid_request_error"
-    code = "operation_not_found"
+    code = "not_found"
 
 
 class Unauthorized(LoradeckError):

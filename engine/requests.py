@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.errors import InvalidRequest, LoradeckError, ModelNotFound, Overloaded
 from engine.events import RequestFailed, RequestPreempted
 from engine.live import LiveRequest
 from engine.output import ChoiceOutput
+from engine.registry.usage import note
 from engine.sequence import Sequence
 from engine.stream import Outbox
 
@@ -184,6 +186,7 @@ class Requests:
             live.stream.ticket.settle(record)
         self._ids.remove(record.id)
         self._host.publisher.record_request(record)
+        self._host.catalog.store.later(partial(note, record=record, key=live.stream.request.key, ended_unix=time.time()))
         self.outbox.put(live.stream, record)
 
     def _release(self, sequence: Sequence) -> None:

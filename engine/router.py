@@ -49,8 +49,7 @@ class Router:
         adapter = AdapterId(model)
         if adapter in catalog.versions and catalog.holds(adapter, None if tenant is None else {tenant, SHARED_TENANT}):
             return Target(name=model, adapter=adapter)
-        message = f"The model {model[:80]!r} does not exist."
-        raise ModelNotFound(message, param="model", found=model[:80])
+        raise unknown_model(model)
 
     def owned(self, ref: str, tenant: TenantId | None) -> AdapterId:
         """The version of ``tenant`` (None: of any) that an alias or a version id names. Raises AdapterNotFound."""
@@ -66,8 +65,7 @@ class Router:
         """The alias of ``tenant`` (None: of any) that has this name. Raises ModelNotFound."""
         named = self._host.catalog.owned(alias, tenant)
         if named is None:
-            message = f"The model {alias[:80]!r} does not exist."
-            raise ModelNotFound(message, param="model", found=alias[:80])
+            raise unknown_model(alias)
         return named.alias
 
     def models(self, tenant: TenantId | None) -> tuple[ModelCard, ...]:
@@ -93,3 +91,8 @@ class Router:
                 )
             )
         return tuple(cards)
+
+
+def unknown_model(model: str) -> ModelNotFound:
+    """One refusal for what does not exist and for what is not the caller's."""
+    return ModelNotFound(f"The model {model[:80]!r} does not exist.", param="model", found=model[:80])

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import anyio
 from fastapi import APIRouter, FastAPI
 
+from engine.api.accounts import session_router, tenants_router, usage_router, users_router
 from engine.api.adapters import adapters_router
-from engine.api.auth import RefuseForeignPages
+from engine.api.auth import Door, Guard
 from engine.api.body import BodyLimit
 from engine.api.chat import chat_router
 from engine.api.completions import completions_router
+from engine.api.keys import keys_router
 from engine.api.lora import lora_router
 from engine.api.metrics import operations_router
 from engine.api.models import models_router
@@ -39,16 +41,23 @@ def build_app(engine: Engine) -> FastAPI:
 
     app = FastAPI(title="Loradeck", lifespan=lifespan, openapi_url=None, redirect_slashes=False)
     app.include_router(operations_router(engine))
-    app.mount("/v1", _mounted(engine, chat_router(engine), completions_router(engine), models_router(engine), lora_router(engine)))
-    app.mount("/api", _mounted(engine, snapshot_router(engine), adapters_router(engine)))
+    app.mount("/v1", _mounted(engine, "v1", chat_router(engine), completions_router(engine), models_router(engine), lora_router(engine)))
+    app.mount("/api", _mounted(engine, "api", *_api_routers(engine)))
     install_handlers(app)
+    app.add_middleware(Guard, engine=engine, door="outer")
     return app
 
 
-def _mounted(engine: Engine, *routers: APIRouter) -> ASGIApp:
-    """Routers as an application whose every error is JSON, closed to foreign pages, with capped bodies, an id and a log line a request."""
+def _api_routers(engine: Engine) -> tuple[APIRouter, ...]:
+    """Everything below ``/api``."""
+    accounts = (session_router(engine), tenants_router(engine), users_router(engine), keys_router(engine), usage_router(engine))
+    return (snapshot_router(engine), adapters_router(engine), *accounts)
+
+
+def _mounted(engine: Engine, door: Door, *routers: APIRouter) -> ASGIApp:
+    """Routers as an application whose every error is JSON, guarded, with capped bodies, an id and a log line a request."""
     app = FastAPI(openapi_url=None, redirect_slashes=False)
     for router in routers:
         app.include_router(router)
     install_handlers(app)
-    return TraceRequests(RefuseForeignPages(BodyLimit(app, max_bytes=engine.settings.max_body)))
+    return TraceRequests(Guard(BodyLimit(app, max_bytes=engine.settings.max_body), engine, door))

@@ -52,7 +52,7 @@ def chat_router(engine: Engine) -> APIRouter:
 async def _prepare(engine: Engine, request: Request, body: ChatBody) -> Call:
     """Everything that can be refused, refused before the engine hears of it."""
     caller = caller_of(request)
-    engine.resolve(body.model, caller.tenant)
+    engine.resolve(body.model, caller.tenant, key=caller.key)
     prompt = await chat_prompt(engine, body.messages)
     sampling = chat_sampling(
         body,

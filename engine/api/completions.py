@@ -34,7 +34,8 @@ def completions_router(engine: Engine) -> APIRouter:
     @router.post("/completions")
     async def completions(request: Request) -> Response:
         body = await read_body(request, CompletionBody)
-        engine.resolve(body.model, caller_of(request).tenant)
+        caller = caller_of(request)
+        engine.resolve(body.model, caller.tenant, key=caller.key)
         prompts = await completion_prompts(engine, body.prompt)
         generation = Generation(engine, _call(engine, request, body, prompts))
         try:

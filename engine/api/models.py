@@ -13,8 +13,8 @@ from engine.api.auth import caller_of
 from engine.errors import ModelNotFound
 
 if TYPE_CHECKING:
+    from engine.caller import Caller
     from engine.engine import Engine
-    from engine.ids import TenantId
     from engine.router import ModelCard
 
 
@@ -24,20 +24,24 @@ def models_router(engine: Engine) -> APIRouter:
 
     @router.get("/models")
     async def list_models(request: Request) -> Response:
-        cards = [_card_json(card) for card in engine.models(caller_of(request).tenant)]
+        cards = [_card_json(card) for card in _cards(engine, caller_of(request))]
         return Response(orjson.dumps({"object": "list", "data": cards}), media_type="application/json")
 
     @router.get("/models/{model:path}")
     async def retrieve_model(request: Request, model: str) -> Response:
-        return Response(orjson.dumps(_card_json(_card(engine, model, caller_of(request).tenant))), media_type="application/json")
+        return Response(orjson.dumps(_card_json(_card(engine, model, caller_of(request)))), media_type="application/json")
 
     return router
 
 
-def _card(engine: Engine, model: str, tenant: TenantId | None) -> ModelCard:
+def _cards(engine: Engine, caller: Caller) -> tuple[ModelCard, ...]:
+    return engine.models(caller.tenant, key=caller.key)
+
+
+def _card(engine: Engine, model: str, caller: Caller) -> ModelCard:
     """The card of an alias, a base or a version id. Raises ModelNotFound."""
-    target = engine.resolve(model, tenant)
-    cards = engine.models(tenant)
+    target = engine.resolve(model, caller.tenant, key=caller.key)
+    cards = _cards(engine, caller)
     for card in cards:
         if card.id == model:
             return card

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from engine.api.limit_headers import limit_headers
 from engine.api.log_lines import fields
-from engine.errors import Conflict, EngineFault, InvalidRequest, LoradeckError, NotReady, Overloaded
+from engine.errors import Conflict, EngineFault, InvalidRequest, LoradeckError, NotReady, Overloaded, Unauthorized
 
 log = logging.getLogger("loradeck.api")
 
@@ -67,6 +67,8 @@ def retry_headers(error: LoradeckError) -> dict[str, str]:
             **({} if seconds <= LONGEST_RETRY_S else {"x-should-retry": "false"}),
             **({} if error.headroom is None else limit_headers(error.headroom)),
         }
+    if isinstance(error, Unauthorized):
+        return {"WWW-Authenticate": "Bearer"}
     if isinstance(error, NotReady):
         return {"Retry-After": str(math.ceil(RETRY_NOT_READY_S))}
     if isinstance(error, Conflict):

@@ -6,13 +6,14 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from engine.allowance import UNLIMITED, Allowance, Headroom, narrowest
+from engine.allowance import UNLIMITED, Headroom, narrowest
 from engine.errors import Overloaded
 from engine.gateway.meter import Demand, Meter, Now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from engine.allowance import Allowance
     from engine.clock import Clock
     from engine.gateway.window import Entry
     from engine.ids import TenantId

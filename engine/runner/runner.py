@@ -10,7 +10,6 @@ import torch
 
 from engine.adapters.probe import PROMPT_TOKENS, probe_prompts
 from engine.batch import ForwardBatch
-from engine.models.decode_pass import DecodePasses
 from engine.plan import SampledToken, StepResult
 from engine.runner.build import adapter_runs, build_batch, wants_prompt_logprobs
 from engine.runner.sampler import sample, score_tokens
@@ -43,7 +42,6 @@ class Runner:
         self._slot_of = slot_of
         self._device = model.device
         self._lora: LoraBatch | None = None
-        self._passes = DecodePasses(model, arena)
 
     @torch.inference_mode()
     def run(self, plan: StepPlan) -> StepResult:
@@ -93,8 +91,6 @@ class Runner:
     def _forward(self, batch: ForwardBatch) -> Tensor:
         if self.graphs is not None and self.graphs.can_replay(batch):
             return self.graphs.replay(batch)
-        if self._passes.can_run(batch):
-            return self._passes.run(batch)
         return self.model.forward(batch, self._arena)
 
     def _lora_batch(self, runs: tuple[Run, ...]) -> LoraBatch | None:

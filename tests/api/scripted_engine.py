@@ -26,6 +26,7 @@ from engine.output import ChoiceOutput
 from engine.plan import SampledToken
 from engine.registration import Registration, ValidationReport
 from engine.request import Request, RequestRecord, TokenChunk, TokenLogprob
+from engine.router import unknown_model
 from engine.sequence import Sequence as LiveSequence
 from engine.settings import Settings
 from engine.snapshot import (
@@ -42,6 +43,7 @@ from engine.stream import Target, TokenStream
 from engine.telemetry.publisher import Publisher
 from engine.tokenizing.chat_template import ChatTemplate
 from engine.tokenizing.tokenizer import Tokenizer
+from tests.accounts import open_accounts
 from tests.tiny_tokenizer import EOS
 
 BASE = "tiny"
@@ -71,6 +73,7 @@ class ScriptedEngine:
         self.chat_template = ChatTemplate.load(folder, self.tokenizer)
         self.publisher = Publisher(MonotonicClock())
         self.gate = Gate(MonotonicClock())
+        self.tenants = open_accounts(settings, self.gate)
         self.script: Script = says_own_name
         self.pace_s = 0.0
         self.refusal: LoradeckError | None = None
@@ -93,6 +96,7 @@ class ScriptedEngine:
 
     def stop(self) -> None:
         """Down at once."""
+        self.tenants.directory.store.close()
         self.told_health = Health(ok=False, state="down", reason="stopped", last_progress_age_s=0.0)
 
     def health(self) -> Health:
@@ -101,8 +105,10 @@ class ScriptedEngine:
 
     # Requests
 
-    def resolve(self, model: str, tenant: str | None = None) -> Target:
+    def resolve(self, model: str, tenant: str | None = None, *, key: str | None = None) -> Target:
         """The base, an alias or a version id."""
+        if not self.tenants.keys.allows(key, model):
+            raise unknown_model(model)
         if model == BASE:
             return Target(name=BASE)
         for alias, row in self._seen(tenant):
@@ -111,7 +117,7 @@ class ScriptedEngine:
         for _, row in self._seen(tenant):
             if row.id == model:
                 return Target(name=model, adapter=row.id)
-        raise ModelNotFound(f"The model {model[:80]!r} does not exist.", param="model", found=model[:80])
+        raise unknown_model(model)
 
     def _seen(self, tenant: str | None) -> list[tuple[str, AdapterRow]]:
         """Names that a tenant may call."""
@@ -123,11 +129,10 @@ class ScriptedEngine:
 
     def submit_together(self, requests: Sequence[Request]) -> list[TokenStream]:
         """A stream a request, behind the real gate."""
-        targets = [self.resolve(request.model, request.scope) for request in requests]
+        targets = [self.resolve(request.model, request.scope, key=request.key) for request in requests]
         if self.refusal is not None:
             raise self.refusal
-        tickets = self.gate.admit(requests)
-        return [self._start(*each) for each in zip(requests, targets, tickets, strict=True)]
+        return [self._start(*each) for each in zip(requests, targets, self.gate.admit(requests), strict=True)]
 
     def _start(self, request: Request, target: Target, ticket: Ticket) -> TokenStream:
         self.submitted.append(request)
@@ -181,8 +186,7 @@ class ScriptedEngine:
                 chunk = replace(chunk, prompt_logprobs=tuple(filter(None, scored)))
             chunks.append(chunk)
         self.tokens_made += len(chunks)
-        assert stream.ticket is not None
-        stream.ticket.begin()
+        stream.ticket.begin()  # type: ignore[union-attr]
         rows = tuple(
             StepRow(request=stream.request.id, index=chunk.index, phase="decode", tokens=1, adapter=stream.target.adapter)
             for chunk in chunks
@@ -226,13 +230,12 @@ class ScriptedEngine:
             arrived_s=arrived_s,
         )
         self.publisher.record_request(record)
-        assert stream.ticket is not None
-        stream.ticket.settle(record)
+        stream.ticket.settle(record)  # type: ignore[union-attr]
         return record
 
     # Adapters
 
-    def models(self, tenant: str | None = None) -> tuple[ModelCard, ...]:
+    def models(self, tenant: str | None = None, *, key: str | None = None) -> tuple[ModelCard, ...]:
         """The base, then every alias."""
         cards = [ModelCard(id=BASE, parent=None, root="/bases/tiny", created_unix=1)]
         for alias, row in self._seen(tenant):
@@ -248,7 +251,7 @@ class ScriptedEngine:
                     bytes=row.bytes,
                 )
             )
-        return tuple(cards)
+        return tuple(card for card in cards if self.tenants.keys.allows(key, card.id))
 
     def register(
         self,

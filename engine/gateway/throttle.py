@@ -1,0 +1,42 @@
+"""Slows down whoever guesses passwords. Any thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from engine.errors import Overloaded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FREE_TRIES = 5
+LONGEST_S = 60.0
+NAMES_KEPT = 1000
+
+
+class Throttle:
+    """After five failures for a name each further try waits twice as long as the one before, up to a minute."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    def check(self, name: str) -> None:
+        """Raise Overloaded while ``name`` has to wait."""
+        count, last_s = self._failures.get(name, (0, 0.0))
+        wait_s = 0.0 if count < FREE_TRIES else min(LONGEST_S, 2.0 ** (count - FREE_TRIES)) - (self._now_s() - last_s)
+        if wait_s > 0:
+            message = "Too many failed attempts to sign in; try again later."
+            raise Overloaded(message, code="too_many_attempts", retry_after_s=wait_s)
+
+    def note(self, name: str, *, success: bool) -> None:
+        """Remember how a try ended."""
+        with self._lock:
+            count, _ = self._failures.pop(name, (0, 0.0))
+            if not success:
+                self._failures[name] = (count + 1, self._now_s())
+                while len(self._failures) > NAMES_KEPT:
+                    self._failures.popitem(last=False)

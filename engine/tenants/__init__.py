@@ -1,0 +1,1 @@
+"""Who may use Loradeck: tenants, people, API keys, their rights and limits."""
