@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from contextlib import contextmanager
 from hashlib import sha256
@@ -13,12 +12,15 @@ from nicegui import ui
 
 from console import format as fmt
 from console.live import Live
+from console.navigation import bottom_bar, mode_tag, navigation
 from console.verdict import STATE_WORDS
 from console.widgets.banner import local_banner, reconnect_banner
 from console.widgets.elements import box, button, drawing, icon, icon_svg, say, text
 from console.widgets.keys import keys_sheet
 from console.widgets.strip import status_strip
 from console.widgets.toast import Toasts
+from console.widgets.user_menu import user_menu
+from engine import LOCAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,14 +28,9 @@ if TYPE_CHECKING:
     from nicegui.element import Element
 
     from console.feed import Feed
+    from engine import Caller
 
 STATIC: Final = Path(__file__).resolve().parent.parent / "static"
-PAGES: Final = (
-    ("Overview", "/", "overview", "o"),
-    ("Adapters", "/adapters", "adapters", "a"),
-    ("Playground", "/playground", "playground", "p"),
-    ("Cold and warm", "/cold-warm", "stopwatch", "c"),
-)
 
 
 class Shell:
@@ -60,13 +57,13 @@ def _version(name: str) -> str:
 
 
 @contextmanager
-def frame(title: str, feed: Feed) -> Iterator[Shell]:
-    """Open the shell; what is created inside becomes the page."""
+def frame(title: str, feed: Feed, caller: Caller = LOCAL) -> Iterator[Shell]:
+    """Open the shell for whoever looks; what is created inside becomes the page."""
     live = Live(feed)
     with box("shell"):
-        _navigation(title, feed)
+        navigation(title, feed)
         with box("main"):
-            _header(title, live)
+            _header(title, live, caller)
             if title != "Overview":
                 status_strip(live)
             reconnect_banner()
@@ -75,7 +72,7 @@ def frame(title: str, feed: Feed) -> Iterator[Shell]:
             with box("page", "main").props("id=page tabindex=-1") as page:
                 toasts = Toasts()
                 yield Shell(live, toasts, page)
-        _bottom_bar(title)
+        bottom_bar(title)
     keys_sheet()
     ui.skip_link("Skip to the page", target=page)
     toasts.mount()
@@ -91,7 +88,7 @@ def stage(title: str, feed: Feed) -> Iterator[Shell]:
         with box("stage-bar", "header"):
             icon("brand")
             text("Loradeck", "name desk-only")
-            _tag(feed)
+            mode_tag(feed)
             text(title, "stage-title")
             box("gap")
             bar = box("stage-tools")
@@ -113,46 +110,7 @@ def _mark_stale(page: Element, feed: Feed) -> None:
     page.classes(add="stale" if feed.is_stale else "", remove="" if feed.is_stale else "stale")
 
 
-def _navigation(title: str, feed: Feed) -> None:
-    with box("nav", "nav").props('aria-label="Pages"'):
-        with box("brand"):
-            icon("brand")
-            text("Loradeck")
-        with box("instance"):
-            text(socket.gethostname(), "name")
-            _tag(feed)
-        for name, path, glyph, key in PAGES:
-            if name == "Playground":
-                box("rule", "hr")
-            _link(name, path, glyph, title, hint=f"{name} (g {key})")
-        device = feed.snapshot.device
-        with box("foot"):
-            text(device.base or "No base yet")
-            text(device.name or device.kind.upper())
-
-
-def _tag(feed: Feed) -> None:
-    if feed.settings.is_loopback:
-        text("LOCAL", "tag outlined").props('title="Only this machine can connect; whoever opens the console is admin"')
-
-
-def _link(name: str, path: str, glyph: str, title: str, hint: str = "") -> None:
-    with box("item on" if name == title else "item", "a").props(f"href={path}") as link:
-        if hint:
-            link.props["title"] = hint
-        if name == title:
-            link.props["aria-current"] = "page"
-        icon(glyph)
-        text(name)
-
-
-def _bottom_bar(title: str) -> None:
-    with box("bottom", "nav").props('aria-label="Pages"'):
-        for name, path, glyph, _ in PAGES:
-            _link(name, path, glyph, title)
-
-
-def _header(title: str, live: Live) -> None:
+def _header(title: str, live: Live, caller: Caller) -> None:
     with box("top", "header"):
         icon("brand").classes("phone-only")
         text(title, "title", "h1")
@@ -163,6 +121,7 @@ def _header(title: str, live: Live) -> None:
         button("", kind="plain", glyph="theme", hint="Light or dark (t)").props("data-do=theme")
         with button("", hint="Keys (?)").props("data-do=keys").classes("desk-only"):
             text("?")
+        user_menu(caller)
 
 
 def _engine_state(live: Live) -> None:

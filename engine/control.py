@@ -91,7 +91,7 @@ class Control:
     def expire_pins(self) -> None:
         """End pins whose time has come."""
         now_unix = time.time()
-        for entry in self._host.residency.entries.values():
+        for entry in list(self._host.residency.roster.pinned.values()):
             if entry.pin is not None and entry.pin.until_unix is not None and entry.pin.until_unix <= now_unix:
                 self._drop_pin(entry, by="policy", because="expired")
 
@@ -186,11 +186,11 @@ class Control:
         host = self._host
         others = sum(
             other.record.num_pages
-            for other in host.residency.entries.values()
+            for other in host.residency.roster.pinned.values()
             if other is not entry and other.pin is not None and other.pin.tier == "device"
         )
         pinned = others + entry.record.num_pages
-        largest = max(other.record.num_pages for other in host.residency.entries.values())
+        largest = host.residency.roster.largest_pages
         left = host.usable_pages - pinned - host.kv_floor_pages
         lines = (("Arena", host.usable_pages), ("Pinned after", -pinned), ("KV floor", -host.kv_floor_pages), ("Left", left))
         if left < largest:

@@ -12,6 +12,7 @@ from engine.control import Control, ControlCall
 from engine.data_lock import DataLock
 from engine.errors import NotReady
 from engine.gateway.gate import Gate
+from engine.intake.operations import Operations
 from engine.loop import EngineLoop
 from engine.process import release_team
 from engine.registration import Registrar
@@ -72,15 +73,16 @@ class Engine:
             self._host: ModelHost = open_host(self.settings, clock=self.clock, progress=progress)
         self._loop = EngineLoop(self._host, self.clock)
         self._host.attach(self._loop)
-        self._control = Control(self._host)
-        self._host.control = self._control
+        self._control = self._host.control = Control(self._host)
         self._router = Router(self._host)
         self._registrar = Registrar(self._host, self.settings)
+        self.operations = Operations(self._host, self._registrar)
         self._watchdog = Watchdog(self._host, self._loop, stuck_after_s=self._stuck_after_s)
         self.tenants = Tenants(self._host.catalog.store, self.gate, self.clock, listens_on_loopback=self.settings.is_loopback)
         release_team()
         self._loop.start()
         self._watchdog.start()
+        self.before_stop.append(self.operations.begin())
 
     def stop(self) -> None:
         """End after the step under way; safe to call again."""

@@ -5,6 +5,7 @@ LoradeckError
 ├── ModelNotFound           404  no base, alias or version of that name for this caller
 ├── AdapterNotFound         404  a control call named an adapter that is not registered
 ├── NotFound                404  a tenant, user or key of that name does not exist for this caller
+├── OperationNotFound       404  no operation of that id for this caller
 ├── Unauthorized            401  no key or session, or one that does not hold
 ├── Forbidden               403  the caller's role does not allow it
 ├── SourceNotAllowed        403  the path or URL is outside the allowed sources
@@ -85,6 +86,14 @@ class NotFound(LoradeckError):
     status = 404
     kind = "invalid_request_error"
     code = "not_found"
+
+
+class OperationNotFound(LoradeckError):
+    """No operation of that id for this caller."""
+
+    status = 404
+    kind = "invalid_request_error"
+    code = "operation_not_found"
 
 
 class Unauthorized(LoradeckError):

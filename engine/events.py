@@ -136,6 +136,19 @@ class RequestFailed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OperationChanged(Event):
+    """Long work began, went on or ended; while it runs, one a second at most."""
+
+    operation: str
+    kind: str
+    state: str
+    total: int
+    done: int
+    failed: int
+    tenant: TenantId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventPage:
     """Events after the number asked for, oldest first, and how many were lost to the ring's bound."""
 

@@ -9,10 +9,11 @@ from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.adapters.loader import ReadDone
+from engine.batch_rows import step_record
 from engine.control import Victim
 from engine.errors import LoradeckError, NotReady
 from engine.lifecycle import AdapterLifecycle
-from engine.observer import Observer, step_record
+from engine.observer import Observer
 from engine.process import release_team
 from engine.prover import Prover
 from engine.requests import Requests

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from engine.adapters.probe import fingerprint_text
+from engine.batch_rows import requests_snapshot
 from engine.held import adapter_pages
 from engine.memory.ledger import DeviceBytes, LedgerFacts, PageCounts, account
 from engine.snapshot import (
@@ -14,21 +15,12 @@ from engine.snapshot import (
     EngineSnapshot,
     EngineState,
     LoadRecord,
-    RequestsSnapshot,
-    RunningRow,
-    StepRecord,
-    StepRow,
-    WaitingRow,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from engine.adapters.entry import AdapterEntry
     from engine.ids import AdapterId
     from engine.model_host import ModelHost
-    from engine.plan import StepPlan
-    from engine.sequence import Sequence
     from engine.snapshot import MemorySnapshot
     from engine.version import VersionRecord
 
@@ -45,6 +37,7 @@ class Observer:
         self._host = host
         self._rows: dict[AdapterId, AdapterRow] = {}
         self._stale: set[AdapterId] = set()
+        self._in_use: set[AdapterId] = set()
         self._adapters: tuple[AdapterRow, ...] = ()
         self._refreshed_s = 0.0
         self.last_loads: dict[AdapterId, LoadRecord] = {}
@@ -89,7 +82,7 @@ class Observer:
         """Every byte of the device, by owner."""
         host = self._host
         pool, layout, budget = host.pool, host.parts.arena.layout, host.parts.budget
-        held = adapter_pages(host.residency.entries.values())
+        held = adapter_pages(host.residency.holders())
         return account(
             DeviceBytes(total=budget.total, base=budget.base, workspace=budget.workspace, other=budget.other),
             PageCounts(
@@ -106,7 +99,7 @@ class Observer:
             LedgerFacts(
                 host_used_bytes=host.residency.host.used_bytes,
                 host_budget_bytes=host.residency.host.budget_bytes,
-                disk_used_bytes=sum(entry.record.bytes for entry in host.residency.entries.values()),
+                disk_used_bytes=host.residency.roster.stored_bytes,
                 adapters_pinned=held.count["pinned"],
                 adapters_leased=held.count["leased"],
                 adapters_cached=held.count["cached"],
@@ -146,9 +139,12 @@ class Observer:
 
     def _refresh(self, now_s: float) -> None:
         entries = self._host.residency.entries
+        self._in_use |= self._stale
         if now_s - self._refreshed_s >= REFRESH_S:
             self._refreshed_s = now_s
-            self._stale.update(key for key, entry in entries.items() if entry.users or 0 < now_s - entry.last_used_s < IN_USE_S)
+            asked = (entries[key] for key in self._in_use if key in entries)
+            self._in_use = {entry.record.id for entry in asked if entry.users or 0 < now_s - entry.last_used_s < IN_USE_S}
+            self._stale |= self._in_use
         for adapter in self._stale:
             if adapter in entries and entries[adapter].aliases:
                 self._rows[adapter] = self.row(entries[adapter])
@@ -176,54 +172,4 @@ def static_row(record: VersionRecord, alias: str) -> AdapterRow:
         source=record.source,
         registered_unix=record.registered_unix,
         probe_fingerprint=fingerprint_text(record.fingerprint),
-    )
-
-
-def requests_snapshot(running: Iterable[Sequence], waiting: Iterable[Sequence], now_s: float) -> RequestsSnapshot:
-    """Rows of what runs and what waits."""
-    return RequestsSnapshot(
-        running=tuple(
-            RunningRow(
-                id=seq.request.id,
-                tenant=seq.tenant,
-                model=seq.request.model,
-                adapter=seq.adapter,
-                prompt_tokens=seq.num_prompt,
-                output_tokens=seq.num_output,
-                phase="prefill" if seq.num_uncomputed > 1 else "decode",
-                running_s=now_s - (seq.scheduled_s or now_s),
-            )
-            for seq in running
-        ),
-        waiting=tuple(
-            WaitingRow(
-                id=seq.request.id,
-                tenant=seq.tenant,
-                model=seq.request.model,
-                adapter=seq.adapter,
-                reason=seq.wait_reason or "batch_full",
-                waited_s=now_s - seq.arrived_s,
-            )
-            for seq in waiting
-        ),
-    )
-
-
-def step_record(plan: StepPlan, started_s: float, duration_s: float) -> StepRecord:
-    """A plan that ran, as the playground draws it."""
-    return StepRecord(
-        step=plan.step,
-        started_s=started_s,
-        duration_s=duration_s,
-        rows=tuple(
-            StepRow(
-                request=row.sequence.request.id,
-                index=row.sequence.index,
-                phase=row.phase,
-                tokens=row.num_tokens,
-                adapter=row.sequence.adapter,
-            )
-            for row in plan.rows
-        ),
-        num_adapters=len({row.sequence.adapter for row in plan.rows} - {None}),
     )

@@ -42,7 +42,7 @@ class Prover:
     def recheck_one(self) -> bool:
         """In an idle turn: see that one reloaded adapter still answers as it did. False when none is due."""
         residency = self._host.residency
-        due = next((e for e in residency.entries.values() if e.recheck and e.on_device and not e.leases and e.load is None), None)
+        due = next((e for e in residency.holders() if e.recheck and e.on_device and not e.leases and e.load is None), None)
         if due is None or not residency.table.can_install():
             return False
         due.recheck = False

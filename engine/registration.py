@@ -23,12 +23,16 @@ from engine.registry.catalog import NewVersion
 from engine.version import VersionRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
+
+    from sqlmodel import Session
 
     from engine.adapters.pack import PackedAdapter
     from engine.adapters.peft import ParsedAdapter
     from engine.caller import Caller
     from engine.model_host import ModelHost
+    from engine.registry.catalog import Registered
     from engine.settings import Settings
     from engine.snapshot import AdapterRow
 
@@ -86,12 +90,12 @@ class Registrar:
         try:
             check_alias(alias, reserved=(self._host.base_name,))
             parsed, packed = self._validate(source, compatible_base=compatible_base)
-            record = self._record(parsed, packed, source=source, tenant=tenant)
+            record = self.record(parsed, packed, source=source, tenant=tenant)
             if dry_run:
-                return Registration(row=static_row(record, alias), report=_report(record), created=False, dry_run=True)
+                return Registration(row=static_row(record, alias), report=report_of(record), created=False, dry_run=True)
             name = AliasName(tenant, alias)
-            self._check_free(name, record.id, replace=replace)
-            record = self._host.call(lambda: self._host.lifecycle.adopt(self._with_history(record)))
+            self.check_free(name, record.id, replace=replace)
+            record = self._host.call(lambda: self._host.lifecycle.adopt(self.with_history(record)))
             try:
                 self._host.residency.disk.write(packed)
                 return self._serve(record, name, replace=replace, prove=prove, caller=caller)
@@ -130,21 +134,28 @@ class Registrar:
     def _validate(self, source: str, *, compatible_base: bool) -> tuple[ParsedAdapter, PackedAdapter]:
         try:
             with self.sources.opened(source) as folder:
-                return self._parse(folder, compatible_base=compatible_base)
+                parsed = self.parse(folder, compatible_base=compatible_base)
+                return parsed, self.pack(parsed)
         finally:
             release_team()
 
-    def _parse(self, folder: Path, *, compatible_base: bool) -> tuple[ParsedAdapter, PackedAdapter]:
-        host, spec = self._host, self._host.parts.spec
-        parsed = parse_adapter(folder, spec, max_rank=self._settings.max_rank, base_digest=spec.digest, compatible_base=compatible_base)
+    def parse(self, folder: Path, *, compatible_base: bool) -> ParsedAdapter:
+        """Read and check a folder. Raises AdapterRefused."""
+        spec = self._host.parts.spec
+        return parse_adapter(folder, spec, max_rank=self._settings.max_rank, base_digest=spec.digest, compatible_base=compatible_base)
+
+    def pack(self, parsed: ParsedAdapter) -> PackedAdapter:
+        """Its page images. Raises AdapterRefused for one that no arena of this size could hold."""
+        host = self._host
         packed = pack(parsed, page_elems=host.parts.arena.layout.page_elems, dtype=host.runner.model.dtype)
         most = host.most_adapter_pages
         if packed.num_pages > most:
             message = f"The adapter needs {packed.num_pages} pages and at most {most} can ever be free for one."
             raise AdapterRefused(message, code="too_large", param="adapter_model.safetensors", expected=most, found=packed.num_pages)
-        return parsed, packed
+        return packed
 
-    def _record(self, parsed: ParsedAdapter, packed: PackedAdapter, *, source: str, tenant: TenantId) -> VersionRecord:
+    def record(self, parsed: ParsedAdapter, packed: PackedAdapter, *, source: str, tenant: TenantId) -> VersionRecord:
+        """What is to be stored of it."""
         return VersionRecord(
             id=AdapterId(packed.id),
             digest=parsed.digest,
@@ -163,13 +174,14 @@ class Registrar:
             no_effect_expected=parsed.no_effect,
         )
 
-    def _check_free(self, alias: AliasName, adapter: AdapterId, *, replace: bool) -> None:
+    def check_free(self, alias: AliasName, adapter: AdapterId, *, replace: bool) -> None:
+        """Raises Conflict when the alias names another version and may not be moved."""
         current = self._host.catalog.aliases.get(alias)
         if current is not None and current.adapter != adapter and not replace:
             message = f"The alias {alias.name!r} already names another version; ask for a replacement to move it."
             raise Conflict(message, code="alias_taken", param="alias", expected=adapter, found=current.adapter)
 
-    def _with_history(self, record: VersionRecord) -> VersionRecord:
+    def with_history(self, record: VersionRecord) -> VersionRecord:
         """What was known of this version before stays true, since its id is its content."""
         known = self._host.catalog.versions.get(record.id)
         if known is None:
@@ -179,23 +191,37 @@ class Registrar:
     def _serve(
         self, record: VersionRecord, alias: AliasName, *, replace: bool, prove: Literal["now", "first_load"], caller: Caller
     ) -> Registration:
-        host = self._host
         if prove == "now" and not record.fingerprint:
             record = self._prove(record)
-        with self._alias_lock:
-            self._check_free(alias, record.id, replace=replace)
-            new = NewVersion(record=record, alias=alias, report=dataclasses.asdict(_report(record)))
-            (done,) = host.catalog.register(new, caller=caller)
-            before = None if done.before is None else done.before.adapter
-            row = host.call(lambda: host.lifecycle.point(alias, done.record, before=before))
+        new = NewVersion(record=record, alias=alias, report=dataclasses.asdict(report_of(record)))
+        ((done, row),) = self.serve([new], replace={alias} if replace else set(), caller=caller)
+        before = None if done.before is None else done.before.adapter
         created = before != record.id
         if created:
-            host.publisher.record_event(
+            self._host.publisher.record_event(
                 AdapterRegistered(
                     at_unix=time.time(), by=caller.name, adapter=record.id, alias=alias.name, tenant=record.tenant, replaced=before
                 )
             )
-        return Registration(row=row, report=_report(record), created=created, dry_run=False)
+        return Registration(row=row, report=report_of(record), created=created, dry_run=False)
+
+    def serve(
+        self, new: Sequence[NewVersion], *, replace: Collection[AliasName], caller: Caller, also: Callable[[Session], None] = lambda _: None
+    ) -> list[tuple[Registered, AdapterRow]]:
+        """Store versions and point their aliases, in one transaction with ``also``; then they answer. Each must be adopted.
+
+        Raises Conflict when an alias that is not in ``replace`` names another version; then nothing was changed.
+        """
+        host = self._host
+        with self._alias_lock:
+            for one in new:
+                self.check_free(one.alias, one.record.id, replace=one.alias in replace)
+            done = host.catalog.register(*new, caller=caller, also=also)
+            return host.call(lambda: [(one, self._point(one)) for one in done])
+
+    def _point(self, done: Registered) -> AdapterRow:
+        """Engine thread."""
+        return self._host.lifecycle.point(done.alias.alias, done.record, before=None if done.before is None else done.before.adapter)
 
     def _prove(self, record: VersionRecord) -> VersionRecord:
         """Load it and let the probe judge."""
@@ -207,7 +233,8 @@ class Registrar:
         return dataclasses.replace(record, fingerprint=fingerprint)
 
 
-def _report(record: VersionRecord) -> ValidationReport:
+def report_of(record: VersionRecord) -> ValidationReport:
+    """What is shown and stored of a version's checks."""
     return ValidationReport(
         matched=record.num_matched,
         modules=record.modules,

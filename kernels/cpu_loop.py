@@ -10,6 +10,7 @@ import ctypes
 import functools
 import os
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import llvmlite.binding as llvm
@@ -62,6 +63,10 @@ class CpuLoop:
         else:
             team(entry, packed, threads, 0)
 
+    def prepare(self, *arguments: int) -> LoopCall:
+        """The call for a ``LoopProgram``. Every address must stay valid as long as the program."""
+        return LoopCall(entry=self.compiled[0], arguments=(ctypes.c_int64 * len(arguments))(*arguments))
+
     @functools.cached_property
     def compiled(self) -> tuple[int, Callable[..., None], Callable[..., None] | None]:
         """(address, call on this thread, call on a team or None); the machine code is kept beside the source for the next start."""
@@ -76,13 +81,22 @@ class CpuLoop:
         return entry, ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(entry), team
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopCall:
+    """A loop and its arguments."""
+
+    entry: int
+    """Address of the machine code."""
+    arguments: ctypes.Array[ctypes.c_int64]
+
+
 @functools.cache
 def _team() -> Callable[..., None] | None:
     """``GOMP_parallel`` of the libgomp that torch has loaded: ``(loop, arguments, threads, flags)``. None where there is none.
 
-    Also tells LLVM where a loop finds its place in the team.
+    Also tells LLVM where a loop finds its place in the team, and where the others.
     """
-    places = ("omp_get_thread_num", "omp_get_num_threads")
+    places = ("omp_get_thread_num", "omp_get_num_threads", "GOMP_barrier")
     try:
         library = ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
         addresses = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in places]
@@ -97,10 +111,15 @@ def _team() -> Callable[..., None] | None:
     return team
 
 
-ALONE: Final = (ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: 0), ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: 1))
-"""Thread 0 of 1, for where torch brings no libgomp."""
+ALONE: Final = (
+    ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: 0),
+    ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: 1),
+    ctypes.CFUNCTYPE(None)(lambda: None),
+)
+"""Thread 0 of 1, who waits for nobody, for where torch brings no libgomp."""
 thread_num: Final = types.ExternalFunction("omp_get_thread_num", types.int32())
 num_threads: Final = types.ExternalFunction("omp_get_num_threads", types.int32())
+wait_for_all: Final = types.ExternalFunction("GOMP_barrier", types.void())
 
 
 def float_bits(value: float) -> int:

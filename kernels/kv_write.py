@@ -46,10 +46,15 @@ def _kv_write_cpu(k: Tensor, v: Tensor, k_pages: Tensor, v_pages: Tensor, kv_slo
     if k.dtype != torch.float32:
         kv_write_reference(k, v, k_pages, v_pages, kv_slots)
         return
+    kv_write_loop(2 * k.numel(), *kv_write_arguments(k, v, k_pages, v_pages, kv_slots))
+
+
+def kv_write_arguments(k: Tensor, v: Tensor, k_pages: Tensor, v_pages: Tensor, kv_slots: Tensor) -> tuple[int, ...]:
+    """Of the loop."""
     num_tokens, num_heads, size = k.shape
     addresses = (k.data_ptr(), v.data_ptr(), k_pages.data_ptr(), v_pages.data_ptr(), kv_slots.data_ptr())
     strides = (k.stride(0), v.stride(0), k_pages.stride(0))
-    kv_write_loop(2 * k.numel(), *addresses, *strides, num_tokens, k_pages.shape[1], num_heads * size)
+    return (*addresses, *strides, num_tokens, k_pages.shape[1], num_heads * size)
 
 
 @CpuLoop

@@ -11,6 +11,7 @@ from kernels.cpu_loop import CpuLoop, f32, floats, longs, share
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from kernels.cpu_loop import LoopCall
     from kernels.grouped_gemm import Products
 
 
@@ -39,6 +40,10 @@ class LoopWave:
     def run(self, activation: Tensor) -> None:
         """Multiply: ``activation`` is ``x`` of a shrink or ``out`` of an expand, contiguous fp32."""
         self._loop(self._work, *self._addresses, activation.data_ptr(), self._count)
+
+    def prepare(self, activation: Tensor) -> LoopCall:
+        """The same for a ``LoopProgram``, as long as this wave and the activation live."""
+        return self._loop.prepare(*self._addresses, activation.data_ptr(), self._count)
 
 
 @CpuLoop

@@ -53,12 +53,18 @@ class Panels:
         """[T, K] → [T, N]."""
         require(x.dim() == 2 and x.shape[1] == self.depth and x.stride(1) == 1, "panels", "x must be [T, K] with contiguous rows")
         require(x.dtype == torch.float32 and not x.is_cuda, "panels", "x must be fp32 on the CPU")
-        num_rows = x.shape[0]
-        out = x.new_empty(num_rows, self.width)
-        spare = x.new_empty(num_rows, PANEL) if self.width % PANEL else out
-        addresses = [each.data_ptr() for each in (self.packed, x, self.start, out, spare)]
-        panels_loop(num_rows * self.packed.numel(), *addresses, x.stride(0), num_rows, self.depth, self.width)
+        out, spare = x.new_empty(x.shape[0], self.width), self.spare(x)
+        panels_loop(x.shape[0] * self.packed.numel(), *self.arguments(x, out, spare))
         return out
+
+    def spare(self, x: Tensor) -> Tensor:
+        """Where the last panel's columns go first when they are more than the output's; empty where they are not."""
+        return x.new_empty(x.shape[0], PANEL if self.width % PANEL else 0)
+
+    def arguments(self, x: Tensor, out: Tensor, spare: Tensor) -> tuple[int, ...]:
+        """Of the loop."""
+        addresses = [each.data_ptr() for each in (self.packed, x, self.start, out, spare)]
+        return (*addresses, x.stride(0), x.shape[0], self.depth, self.width)
 
 
 tile_4 = register_tile(4, lines_ahead=2)

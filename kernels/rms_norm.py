@@ -45,14 +45,17 @@ def _rms_norm_cpu(x: Tensor, weight: Tensor, *, eps: float, residual: Tensor | N
     """One pass a row for the sum, one for the product, which finds the row in the cache."""
     if x.dtype != torch.float32 or (residual is not None and residual.stride(1) != 1):
         return rms_norm_reference(x, weight, eps=eps, residual=residual)
-    num_rows, size = x.shape
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
     total = x if residual is None else torch.empty_like(y)
+    rms_norm_loop(x.numel(), *rms_norm_arguments(x, residual, weight, y, total, eps=eps))
+    return y, total
+
+
+def rms_norm_arguments(x: Tensor, residual: Tensor | None, weight: Tensor, y: Tensor, total: Tensor, *, eps: float) -> tuple[int, ...]:
+    """Of the loop; ``total`` is ``x`` without a residual and must not be the residual."""
     added, stride_added = (0, 0) if residual is None else (residual.data_ptr(), residual.stride(0))
     strides = (x.stride(0), stride_added, total.stride(0))
-    addresses = (x.data_ptr(), added, weight.data_ptr(), y.data_ptr(), total.data_ptr())
-    rms_norm_loop(x.numel(), *addresses, *strides, num_rows, size, float_bits(eps))
-    return y, total
+    return (x.data_ptr(), added, weight.data_ptr(), y.data_ptr(), total.data_ptr(), *strides, *x.shape, float_bits(eps))
 
 
 @CpuLoop

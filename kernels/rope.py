@@ -47,12 +47,17 @@ def _rope_cpu(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor)
         rope_reference(q, k, cos, sin, positions)
         return
     num_tokens, num_heads, size = q.shape
-    tables = (cos.data_ptr(), sin.data_ptr(), positions.data_ptr())
     if k.data_ptr() == q.data_ptr() + num_heads * size * q.itemsize and k.stride(0) == q.stride(0):
         num_heads += k.shape[1]
     else:
-        rope_loop(k.numel(), k.data_ptr(), *tables, k.stride(0), num_tokens, k.shape[1], size // 2)
-    rope_loop(num_tokens * num_heads * size, q.data_ptr(), *tables, q.stride(0), num_tokens, num_heads, size // 2)
+        rope_loop(k.numel(), *rope_arguments(k, cos, sin, positions, num_heads=k.shape[1]))
+    rope_loop(num_tokens * num_heads * size, *rope_arguments(q, cos, sin, positions, num_heads=num_heads))
+
+
+def rope_arguments(x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, *, num_heads: int) -> tuple[int, ...]:
+    """Of the loop: ``num_heads`` from where ``x`` begins, which may be more than its own."""
+    addresses = (x.data_ptr(), cos.data_ptr(), sin.data_ptr(), positions.data_ptr())
+    return (*addresses, x.stride(0), x.shape[0], num_heads, x.shape[2] // 2)
 
 
 @CpuLoop

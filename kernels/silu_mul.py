@@ -42,10 +42,14 @@ def silu_mul_reference(gate_up: Tensor) -> Tensor:
 def _silu_mul_cpu(gate_up: Tensor) -> Tensor:
     if gate_up.dtype != torch.float32:
         return silu_mul_reference(gate_up)
-    num_rows, size = gate_up.shape[0], gate_up.shape[1] // 2
-    out = gate_up.new_empty(num_rows, size)
-    silu_mul_loop(out.numel(), gate_up.data_ptr(), out.data_ptr(), gate_up.stride(0), num_rows, size)
+    out = gate_up.new_empty(gate_up.shape[0], gate_up.shape[1] // 2)
+    silu_mul_loop(out.numel(), *silu_mul_arguments(gate_up, out))
     return out
+
+
+def silu_mul_arguments(gate_up: Tensor, out: Tensor) -> tuple[int, ...]:
+    """Of the loop."""
+    return (gate_up.data_ptr(), out.data_ptr(), gate_up.stride(0), *out.shape)
 
 
 @CpuLoop

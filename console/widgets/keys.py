@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from console.navigation import PAGES
 from console.widgets.elements import box, text
 
 KEYS: Final = (
-    ("g o", "Overview"),
-    ("g a", "Adapters"),
-    ("g p", "Playground"),
-    ("g c", "Cold and warm"),
-    ("/", "Filter adapters"),
+    ("/", "Filter"),
     ("j k", "Next and previous row"),
     ("Enter", "Open the row"),
     ("x", "Select the row"),
@@ -27,7 +24,7 @@ def keys_sheet() -> None:
     with box("dialog keys-sheet", "dialog").props('id=keys-dialog aria-label="Keys"'):
         text("Keys", "dialog-title", "h2")
         with box("key-list"):
-            for key, what in KEYS:
+            for key, what in (*((f"g {page.key}", page.name) for page in PAGES), *KEYS):
                 text(key, "", "kbd")
                 text(what)
         with box("dialog-foot", "form").props("method=dialog"), box("btn plain", "button"):

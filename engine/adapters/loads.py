@@ -36,6 +36,7 @@ class LoadPipeline:
         self._pool = pool
         self._clock = clock
         self._make_room = make_room
+        self.under_way: dict[AdapterId, AdapterEntry] = {}
         self._allocating: list[AdapterId] = []
         self._copying: set[AdapterId] = set()
 
@@ -50,6 +51,7 @@ class LoadPipeline:
         from_tier = entry.tier(in_host=copy is not None)
         load = Load(asked_s=now_s, from_tier=from_tier, to_tier=to_tier, stage_since_s=now_s)
         entry.load = load
+        self.under_way[adapter] = entry
         if copy is None:
             self.loader.read(adapter)
         else:
@@ -106,6 +108,7 @@ class LoadPipeline:
     def arrive(self, entry: AdapterEntry) -> None:
         """The load is over; requests may lease it."""
         load, entry.load = entry.load, None
+        self.under_way.pop(entry.record.id, None)
         assert load is not None
         self._residency.listener.arrived(entry, load)
         self._residency.listener.changed(entry)
@@ -113,6 +116,7 @@ class LoadPipeline:
     def fail(self, entry: AdapterEntry, error: LoradeckError) -> None:
         """A load ends without the adapter on the device."""
         load, entry.load = entry.load, None
+        self.under_way.pop(entry.record.id, None)
         self._copying.discard(entry.record.id)
         if load is not None and load.pages:
             self._pool.give_back(load.pages)

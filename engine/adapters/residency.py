@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from engine.adapters.entry import AdapterEntry
 from engine.adapters.eviction import Candidate, decayed
 from engine.adapters.listener import ResidencyListener
+from engine.adapters.roster import Roster
 from engine.adapters.tiers import HostTier
 from engine.errors import AdapterNotFound
 
@@ -41,7 +42,7 @@ class AdapterResidency:
         clock: Clock,
     ) -> None:
         self.entries: dict[AdapterId, AdapterEntry] = {}
-        self._reserve_pages = 0
+        self.roster = Roster()
         self._resident: dict[AdapterId, AdapterEntry] = {}
         self.table = table
         self.disk = disk
@@ -118,7 +119,7 @@ class AdapterResidency:
 
     def reserve(self) -> int:
         """Pages that KV must leave so that every adapter can come in: the pinned ones and the largest other. Any thread."""
-        return self._reserve_pages
+        return self.roster.reserve_pages
 
     def evictable(self) -> Iterator[Candidate]:
         """Idle adapters on the device that no lease, no pin and no move of a name holds."""
@@ -143,18 +144,22 @@ class AdapterResidency:
 
     def add(self, record: VersionRecord) -> AdapterEntry:
         """Register a version, or find it again; what was said of it last counts."""
-        entry = self.entries.setdefault(record.id, AdapterEntry(record=record))
+        entry = self.entries.get(record.id)
+        if entry is None:
+            entry = self.entries[record.id] = AdapterEntry(record=record)
+        else:
+            self.roster.count(entry.record, -1)
+        self.roster.count(record, 1)
         entry.record = dataclasses.replace(record, fingerprint=entry.record.fingerprint or record.fingerprint)
         entry.retired = False
         if record.fingerprint and entry.probe == "unproven":
             entry.probe = "ok"
-        self._count_reserve()
         return entry
 
     def set_pin(self, entry: AdapterEntry, pin: Pin | None) -> None:
         """Pin it, or end its pin."""
         entry.pin = pin
-        self._count_reserve()
+        self.roster.repinned(entry)
         self.listener.changed(entry)
 
     def settle_on_device(self, entry: AdapterEntry, pages: list[int]) -> None:
@@ -174,7 +179,8 @@ class AdapterResidency:
         self.host.drop(adapter)
         self.disk.delete(adapter)
         del self.entries[adapter]
-        self._count_reserve()
+        self.set_pin(entry, None)
+        self.roster.count(entry.record, -1)
 
     def leave_device(self, entry: AdapterEntry, *, because: LeftBecause) -> None:
         """Free its arena pages now; it must have no lease."""
@@ -212,25 +218,27 @@ class AdapterResidency:
         entry.frequency = decayed(entry.frequency, since_s=now_s - entry.frequency_s) + 1.0
         entry.frequency_s = entry.last_used_s = now_s
 
+    def holders(self) -> Iterator[AdapterEntry]:
+        """Every version that has pages of the arena, or is on its way to some."""
+        yield from self._resident.values()
+        yield from (entry for adapter, entry in self.loads.under_way.items() if adapter not in self._resident)
+
     def check(self) -> None:
-        """Counts agree with the entries and the pool."""
+        """Counts agree with the pool and with those that hold pages; what lies idle has none, and is not looked at."""
         self.host.check()
         self.table.check()
-        leased = {entry.slot for entry in self.entries.values() if entry.leases}
+        held = list(self.holders())
+        assert sum(len(entry.pages) + (len(entry.load.pages) if entry.load else 0) for entry in held) == self._pool.count("adapter")
+        leased = {entry.slot for entry in held if entry.leases}
         assert None not in leased
         assert len(leased) == self.table.num_slots - self.table.num_free
-        for entry in self.entries.values():
+        for entry in held:
             assert bool(entry.pages) == entry.on_device == (entry.record.id in self._resident), entry.record.id
 
     def trim_host(self) -> None:
         """Bring the host tier back under its budget."""
         for left in self.host.trim():
             self.listener.left_host(self.entries[left])
-
-    def _count_reserve(self) -> None:
-        pinned = [entry.record.num_pages for entry in self.entries.values() if self._is_pinned_to_device(entry)]
-        others = (entry.record.num_pages for entry in self.entries.values() if not self._is_pinned_to_device(entry))
-        self._reserve_pages = sum(pinned) + max(others, default=0)
 
     def _may_leave_host(self, adapter: AdapterId) -> bool:
         entry = self.entries.get(adapter)

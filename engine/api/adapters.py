@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+import anyio
 import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from engine.api.adapter_rows import AdapterQuery, find_row, row_json, select_rows
+from engine.api.adapter_rows import AdapterBook, AdapterQuery, find_row, row_json
 from engine.api.auth import caller_of, viewer_of
 from engine.api.body import read_body
 from engine.api.queries import flag
@@ -36,12 +37,20 @@ VERBS: tuple[Verb, ...] = ("warm", "pin", "unpin", "evict")
 def adapters_router(engine: Engine) -> APIRouter:
     """The routes, over one engine."""
     router = APIRouter(prefix="/adapters")
+    books = {True: AdapterBook(), False: AdapterBook()}
 
     @router.get("")
     async def list_adapters(request: Request) -> Response:
         query = AdapterQuery.read(request.query_params)
-        rows, total = select_rows(narrow_rows(engine.snapshot().adapters, viewer_of(request).tenant), query)
-        return _json({"adapters": [row_json(row) for row in rows], "total": total, "offset": query.offset, "limit": query.limit})
+        tenant = viewer_of(request).tenant
+        book = books[tenant is None]
+
+        def find() -> tuple[list[dict[str, Any]], int]:
+            rows, total = book.page(narrow_rows(engine.snapshot().adapters, tenant), query)
+            return [row_json(row) for row in rows], total
+
+        rows, total = await anyio.to_thread.run_sync(find)
+        return _json({"adapters": rows, "total": total, "offset": query.offset, "limit": query.limit})
 
     @router.post("")
     async def register_adapter(request: Request) -> Response:

@@ -134,7 +134,7 @@ class Placement:
         return Place(tier=self._host.residency.state(self._adapter), pin=entry.pin)
 
     def _is_quiet(self) -> bool:
-        entries = self._host.residency.entries.values()
+        entries = self._host.residency.holders()
         return not self._host.scheduler.running and not any(entry.recheck and entry.on_device for entry in entries)
 
     def _wait_for(self, holds: Callable[[AdapterEntry], bool], *, within_s: float) -> None:

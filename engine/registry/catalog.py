@@ -15,7 +15,7 @@ from engine.registry import aliases, audit, versions
 from engine.version import VersionRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from sqlmodel import Session
 
@@ -83,10 +83,13 @@ class Catalog:
         found = (self.records.get(key) for key in tuple(self.holders.get(content, ())))
         return any(record is not None and record.state == "ready" and (tenants is None or record.tenant in tenants) for record in found)
 
-    def register(self, *new: NewVersion, caller: Caller = SYSTEM) -> tuple[Registered, ...]:
-        """Store versions, point their aliases and note both in the audit log: one transaction for all of them, or none."""
+    def register(
+        self, *new: NewVersion, caller: Caller = SYSTEM, also: Callable[[Session], None] = lambda _: None
+    ) -> tuple[Registered, ...]:
+        """Store versions, point their aliases and note both in the audit log: one transaction for all of them and ``also``, or none."""
 
         def work(session: Session) -> tuple[Registered, ...]:
+            also(session)
             return tuple(self._store(session, one, caller) for one in new)
 
         def then(done: tuple[Registered, ...]) -> None:

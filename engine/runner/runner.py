@@ -10,6 +10,7 @@ import torch
 
 from engine.adapters.probe import PROMPT_TOKENS, probe_prompts
 from engine.batch import ForwardBatch
+from engine.models.decode_pass import DecodePasses
 from engine.plan import SampledToken, StepResult
 from engine.runner.build import adapter_runs, build_batch, wants_prompt_logprobs
 from engine.runner.sampler import sample, score_tokens
@@ -42,6 +43,7 @@ class Runner:
         self._slot_of = slot_of
         self._device = model.device
         self._lora: LoraBatch | None = None
+        self._passes = DecodePasses(model, arena)
 
     @torch.inference_mode()
     def run(self, plan: StepPlan) -> StepResult:
@@ -91,6 +93,8 @@ class Runner:
     def _forward(self, batch: ForwardBatch) -> Tensor:
         if self.graphs is not None and self.graphs.can_replay(batch):
             return self.graphs.replay(batch)
+        if self._passes.can_run(batch):
+            return self._passes.run(batch)
         return self.model.forward(batch, self._arena)
 
     def _lora_batch(self, runs: tuple[Run, ...]) -> LoraBatch | None:

@@ -145,6 +145,7 @@ class Served:
         """Engine thread only."""
         self.host.check()
         self.host.scheduler.check()
+        self.host.residency.roster.check(self.host.residency.entries.values())
 
 
 @contextmanager

@@ -1,0 +1,165 @@
+"""Rows → versions: looked at one by one, taken in together, so that thousands cost few transactions and few turns of the engine."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from engine.alias import AliasName
+from engine.errors import LoradeckError
+from engine.ids import AdapterId, TenantId
+from engine.intake.row import Fault
+from engine.operation import ItemRecord
+from engine.process import release_team
+from engine.registration import report_of
+from engine.registry.catalog import NewVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from sqlmodel import Session
+
+    from engine.adapters.pack import PackedAdapter
+    from engine.adapters.peft import ParsedAdapter
+    from engine.caller import Caller
+    from engine.intake.row import ImportRow
+    from engine.model_host import ModelHost
+    from engine.operation import Outcome
+    from engine.registration import Registrar
+    from engine.version import VersionRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What would become of a row. ``parsed`` is there when there is something to take in."""
+
+    row: ImportRow
+    outcome: Outcome
+    adapter: AdapterId | None = None
+    parsed: ParsedAdapter | None = None
+    fault: Fault | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is shown of it."""
+        parsed = self.parsed
+        return {
+            "adapter": self.adapter,
+            **({} if parsed is None else {"rank": parsed.rank, "matched": parsed.num_matched, "warnings": list(parsed.warnings)}),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A version whose image is packed and waits to be taken in."""
+
+    number: int
+    judged: Judged
+    record: VersionRecord
+    packed: PackedAdapter
+
+
+class Batch:
+    """Judges and takes in. ``upload`` is the archive that rows' sources are folders of; None takes sources as they are."""
+
+    def __init__(self, host: ModelHost, registrar: Registrar, *, upload: Path | None, caller: Caller) -> None:
+        self._host = host
+        self._registrar = registrar
+        self._upload = upload
+        self._caller = caller
+
+    def judge(self, row: ImportRow) -> Judged:
+        """Read and check everything but the packing. Never raises for what is wrong with the row."""
+        try:
+            return self._judge(row)
+        except LoradeckError as error:
+            return Judged(row=row, outcome="rejected", fault=Fault.of(error))
+        finally:
+            release_team()
+
+    def prepare(self, number: int, row: ImportRow) -> Prepared | ItemRecord:
+        """Judge, and pack what is new or updated; a row that needs no more is an item already."""
+        judged = self.judge(row)
+        if judged.parsed is None:
+            return item_of(number, judged)
+        try:
+            packed = self._registrar.pack(judged.parsed)
+        except LoradeckError as error:
+            return item_of(number, replace(judged, outcome="rejected", fault=Fault.of(error)))
+        finally:
+            release_team()
+        source = row.source if self._upload is None else f"upload:{row.source}"
+        record = self._registrar.record(judged.parsed, packed, source=source, tenant=TenantId(row.tenant))
+        return Prepared(number=number, judged=judged, record=record, packed=packed)
+
+    def take_in(self, prepared: Sequence[Prepared], *, also: Callable[[Session, list[ItemRecord]], None]) -> list[ItemRecord]:
+        """Images on disk, versions and aliases stored, names answering: all of them, with ``also`` in the same transaction."""
+        host = self._host
+        adopted = host.call(lambda: [host.lifecycle.adopt(self._registrar.with_history(one.record)) for one in prepared])
+        try:
+            for one in prepared:
+                host.residency.disk.write(one.packed)
+            new = [self._new(one, record) for one, record in zip(prepared, adopted, strict=True)]
+            items = [item_of(one.number, one.judged) for one in prepared]
+            movable = {one.alias for one, ready in zip(new, prepared, strict=True) if ready.judged.row.replace}
+            self._registrar.serve(new, replace=movable, caller=self._caller, also=lambda session: also(session, items))
+        finally:
+            host.call(lambda: self._let_go(adopted))
+        return items
+
+    def _let_go(self, adopted: Sequence[VersionRecord]) -> None:
+        for record in adopted:
+            self._host.lifecycle.let_go(record.id)
+
+    def _judge(self, row: ImportRow) -> Judged:
+        if row.fault is not None:
+            return Judged(row=row, outcome="rejected", fault=row.fault)
+        alias = AliasName(TenantId(row.tenant), row.alias)
+        with self._opened(row) as folder:
+            parsed = self._registrar.parse(folder, compatible_base=bool(row.compatible_base))
+        current = self._host.catalog.aliases.get(alias)
+        if current is not None and current.adapter == parsed.id:
+            return Judged(row=row, outcome="unchanged", adapter=parsed.id)
+        self._registrar.check_free(alias, parsed.id, replace=bool(row.replace))
+        return Judged(row=row, outcome="new" if current is None else "updated", adapter=parsed.id, parsed=parsed)
+
+    @contextmanager
+    def _opened(self, row: ImportRow) -> Iterator[Path]:
+        sources = self._registrar.sources
+        if self._upload is None:
+            with sources.opened(row.source, sha256=row.sha256) as folder:
+                yield folder
+        else:
+            with sources.staging.room() as room:
+                sources.unpack(self._upload, row.source, into=room)
+                yield room
+
+    def _new(self, one: Prepared, record: VersionRecord) -> NewVersion:
+        row = one.judged.row
+        return NewVersion(
+            record=record,
+            alias=AliasName(record.tenant, row.alias),
+            line=row.adapter,
+            report=asdict(report_of(record)),
+            why=row.description,
+        )
+
+
+def item_of(number: int, judged: Judged) -> ItemRecord:
+    """A row that has come to its end."""
+    fault = judged.fault
+    if fault is None:
+        return ItemRecord(number=number, state="done", data={}, outcome=judged.outcome, result=judged.facts, ended_unix=time.time())
+    return ItemRecord(
+        number=number,
+        state="rejected",
+        data={},
+        outcome="rejected",
+        result={"param": fault.param},
+        code=fault.code,
+        message=fault.message,
+        ended_unix=time.time(),
+    )

@@ -1,0 +1,97 @@
+"""Operations and their rows, in a session."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import func, insert, update
+from sqlmodel import Session, col, select
+
+from engine.ids import TenantId
+from engine.operation import ItemRecord, OperationRecord
+from engine.registry.tables import ItemTable, OperationTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from engine.operation import ItemState, OperationState
+
+
+def put(session: Session, operation: OperationRecord) -> None:
+    """Store a new one."""
+    session.add(OperationTable(**asdict(operation)))
+    session.flush()
+
+
+def put_items(session: Session, operation: str, items: Iterable[ItemRecord]) -> None:
+    """Store rows of it."""
+    rows = [asdict(item) | {"operation": operation} for item in items]
+    if rows:
+        session.execute(insert(ItemTable), rows)
+
+
+def change(session: Session, operation: str, **values: Any) -> None:  # noqa: ANN401 - the table's own columns
+    """Set columns of one."""
+    session.execute(update(OperationTable).where(col(OperationTable.id) == operation).values(**values))
+
+
+def get(session: Session, operation: str) -> OperationRecord | None:
+    """As it is stored."""
+    row = session.get(OperationTable, operation)
+    return None if row is None else _record(row)
+
+
+def page(
+    session: Session, *, tenant: TenantId | None = None, states: Sequence[OperationState] = (), offset: int = 0, limit: int = 100
+) -> list[OperationRecord]:
+    """Newest first; ``tenant`` None is everybody's."""
+    query = select(OperationTable).order_by(col(OperationTable.created_unix).desc(), col(OperationTable.id))
+    if tenant is not None:
+        query = query.where(OperationTable.tenant == tenant)
+    if states:
+        query = query.where(col(OperationTable.state).in_(states))
+    return [_record(row) for row in session.exec(query.offset(offset).limit(limit))]
+
+
+def items(session: Session, operation: str, *, state: ItemState | None = None, offset: int = 0, limit: int = 100) -> list[ItemRecord]:
+    """Rows of it in their order."""
+    query = select(ItemTable).where(ItemTable.operation == operation).order_by(col(ItemTable.number))
+    if state is not None:
+        query = query.where(ItemTable.state == state)
+    return [_item(row) for row in session.exec(query.offset(offset).limit(limit))]
+
+
+def count_items(session: Session, operation: str) -> dict[str, int]:
+    """How many rows are in each state."""
+    query = select(ItemTable.state, func.count()).where(ItemTable.operation == operation).group_by(ItemTable.state)
+    return dict(session.exec(query).all())
+
+
+def settle(session: Session, operation: str, items: Sequence[ItemRecord]) -> None:
+    """Rows have come to an end; the operation's counts follow in the same transaction."""
+    for item in items:
+        values = {name: value for name, value in asdict(item).items() if name not in {"number", "data"}}
+        where = (col(ItemTable.operation) == operation, col(ItemTable.number) == item.number)
+        session.execute(update(ItemTable).where(*where).values(**values))
+    failed = sum(item.state == "rejected" for item in items)
+    counts = {"done": OperationTable.done + len(items) - failed, "failed": OperationTable.failed + failed}
+    change(session, operation, **counts)
+
+
+def wait_again(session: Session, operation: str) -> int:
+    """Rejected rows wait again; how many."""
+    where = (col(ItemTable.operation) == operation, col(ItemTable.state) == "rejected")
+    again = session.exec(select(func.count()).select_from(ItemTable).where(*where)).one()
+    session.execute(update(ItemTable).where(*where).values(state="waiting", outcome="", code=None, message="", ended_unix=None))
+    change(session, operation, failed=0)
+    return again
+
+
+def _record(row: OperationTable) -> OperationRecord:
+    values = {name: getattr(row, name) for name in OperationRecord.__dataclass_fields__}
+    return OperationRecord(**values | {"tenant": None if row.tenant is None else TenantId(row.tenant)})
+
+
+def _item(row: ItemTable) -> ItemRecord:
+    return ItemRecord(**{name: getattr(row, name) for name in ItemRecord.__dataclass_fields__})
