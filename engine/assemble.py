@@ -146,7 +146,7 @@ def make_parts(settings: Settings, clock: Clock, base: Base) -> HostParts:
         residency=residency,
         reclaimer=reclaimer,
         policy=policy,
-        scheduler=Scheduler(pool=pool, prefix=prefix, reclaimer=reclaimer, gate=residency, limits=limits),
+        scheduler=Scheduler(pool=pool, prefix=prefix, reclaimer=reclaimer, gate=residency, limits=limits, fairness=settings.fairness),
         runner=runner,
         publisher=Publisher(clock),
         catalog=Catalog(Store(settings.database_url), base_digest=spec.digest),

@@ -43,6 +43,8 @@ class Request:
     """Public id of the API key it came with."""
     reach: Literal["own", "all"] = "own"
     """Whose names ``model`` may be: the tenant's and the shared ones, or every tenant's."""
+    priority: int = 0
+    """Among its tenant's requests: the lower goes first."""
     echo_logprobs: bool = False
     """Also score the prompt's tokens (completions ``echo`` with ``logprobs``)."""
     prefix_cache: Literal["use", "bypass"] = "use"

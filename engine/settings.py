@@ -69,6 +69,7 @@ class Settings(BaseSettings):
     kv_floor: float = Field(0.1, ge=0.0, le=0.9, description="Share of the arena that adapters may not take from KV")
     adapter_floor: float = Field(0.1, ge=0.0, le=0.9, description="Share of the arena that KV may not take from adapters")
     eviction: Literal["gdsf", "lru"] = Field("gdsf", description="Which idle adapter leaves first")
+    fairness: Literal["vtc", "arrival"] = Field("vtc", description="Who is served next: the least served tenant, or the oldest request")
     drain_after_s: float = Field(2.0, gt=0, description="How long an adapter may wait for pages before others drain for it")
     loader_threads: int = Field(2, ge=1, le=16, description="Threads that read and copy adapters")
     threads: int = Field(0, ge=0, description="CPU threads for the forward pass; 0 takes all cores")

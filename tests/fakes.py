@@ -63,6 +63,10 @@ class ScriptedGate:
         """Its size."""
         return self.sizes[adapter]
 
+    def on_device(self) -> list[AdapterId]:
+        """Those that hold pages."""
+        return list(self._pages)
+
     def is_pinned(self, adapter: AdapterId) -> bool:
         """Whether it was put into ``pinned``."""
         return adapter in self.pinned

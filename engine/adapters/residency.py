@@ -13,7 +13,7 @@ from engine.adapters.tiers import HostTier
 from engine.errors import AdapterNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from engine.adapters.entry import Pin
     from engine.adapters.listener import LeftBecause
@@ -70,6 +70,10 @@ class AdapterResidency:
     def pages(self, adapter: AdapterId) -> int:
         """Arena pages it needs or holds."""
         return self.entry(adapter).record.num_pages
+
+    def on_device(self) -> Collection[AdapterId]:
+        """All whose pages are on the device."""
+        return self._resident.keys()
 
     def want(self, adapter: AdapterId, now_s: float, *, request: RequestId | None = None, to_tier: Tier = "device") -> WaitReason:
         """Start bringing it to a tier, or go on; answers what a request for it waits for."""

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.memory.pages import kv_owner
-from engine.scheduler.queues import Turns
+from engine.scheduler.fairness import LOADED_PAGE, PROMPT_TOKEN
+from engine.scheduler.queues import rank, rank_of_lane
+from engine.scheduler.turns import Turns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from engine.ids import AdapterId, WaitReason
     from engine.scheduler.budget import StepDraft
     from engine.scheduler.drain import Drain
-    from engine.scheduler.queues import Lane, Order, WaitingQueue
+    from engine.scheduler.queues import Group, Lane, Rank, WaitingQueue
     from engine.scheduler.resources import Resources
     from engine.scheduler.running import RunningSet
     from engine.sequence import Sequence
@@ -23,29 +27,79 @@ RUNNING_PER_SPARE_PAGE = 4
 class Admission:
     """Owned by the engine thread."""
 
-    def __init__(self, resources: Resources, *, running: RunningSet, waiting: WaitingQueue, drain: Drain, order: Order) -> None:
+    def __init__(self, resources: Resources, *, running: RunningSet, waiting: WaitingQueue, drain: Drain) -> None:
         self._pool = resources.pool
         self._prefix = resources.prefix
         self._reclaimer = resources.reclaimer
         self._gate = resources.gate
         self._limits = resources.limits
+        self._shares = resources.shares
+        self._allowances = resources.allowances
         self._resources = resources
         self._running = running
         self._waiting = waiting
         self._drain = drain
-        self._order = order
 
     def admit(self, draft: StepDraft, now_s: float) -> None:
-        """Add rows for waiting sequences in order. What blocks a head blocks its lane only, except that nobody overtakes to KV pages."""
-        turns = Turns(self._waiting.lanes.values(), self._order)
-        while (lane := turns.next()) is not None:
-            head = lane.head
-            reason = self._blocker(head, draft, now_s)
-            if reason is None:
-                self._enter(head, draft, now_s)
+        """Add rows for waiting sequences in order. What blocks a head blocks its lane only, except that nobody overtakes to KV pages.
+
+        The first lanes in order have a turn, until as many adapters as can run have been asked for; after them only those that could
+        run at once. So a step costs what it does, however many wait.
+        """
+        drained_for = self._drained_for()
+        if drained_for is not None:
+            self._turn(drained_for, draft, now_s)
+        self._take_turns(((group, group.ranked) for group in self._waiting.groups.values()), draft, now_s)
+        if not self._is_full(draft) and draft.kv_waiter is None:
+            draft.turns, draft.lookahead = len(self._waiting.lanes), 0
+            self._take_turns(self._could_run(draft), draft, now_s)
+        self._waiting.let_rest(draft.had_turn, draft.rest_reason, now_s)
+
+    def _take_turns(self, lanes_of: Iterable[tuple[Group, list[tuple[Rank, Lane]]]], draft: StepDraft, now_s: float) -> None:
+        turns = Turns(lanes_of, self._shares)
+        while draft.turns > 0 and (lane := turns.next()) is not None:
+            if lane in draft.had_turn:
+                continue
+            if self._turn(lane, draft, now_s):
                 turns.again(lane)
-            elif lane.must_hear(reason):
-                self._refuse(lane, reason, now_s)
+            elif lane.group in draft.over_limit:
+                turns.skip_group()
+            elif draft.lookahead <= 0 and self._is_full(draft):
+                return
+
+    def _turn(self, lane: Lane, draft: StepDraft, now_s: float) -> bool:
+        """Let the head of a lane in, or tell the lane why not."""
+        reason = self._blocker(lane, draft, now_s)
+        if reason is None:
+            self._enter(lane.head, draft, now_s)
+            return True
+        draft.had_turn.add(lane)
+        draft.groups_seen.add(lane.group)
+        draft.turns -= reason != "tenant_limit"
+        if lane.must_hear(reason):
+            self._refuse(lane, reason, now_s)
+        return False
+
+    def _drained_for(self) -> Lane | None:
+        """The lane that running adapters drained for, once its adapter is there and has a place: whoever is first, a seat is its."""
+        adapter = self._drain.waiter
+        if adapter is None or self._gate.state(adapter) != "device" or self._running.num_adapters >= self._limits.max_adapters:
+            return None
+        lanes = self._waiting.lanes_of(adapter)
+        return min(lanes, key=lambda lane: (self._shares.standing(lane.head.tenant), rank(lane.head)), default=None)
+
+    def _could_run(self, draft: StepDraft) -> Iterable[tuple[Group, list[tuple[Rank, Lane]]]]:
+        """Lanes that had no turn and whose adapter is there, by group."""
+        has_place = self._running.num_adapters < self._limits.max_adapters
+        adapters: list[AdapterId | None] = [None, *(self._gate.on_device() if has_place else self._running.adapters)]
+        found: dict[Group, list[tuple[Rank, Lane]]] = {}
+        for adapter in adapters:
+            for lane in self._waiting.lanes_of(adapter):
+                if lane not in draft.had_turn and lane.group not in draft.over_limit:
+                    found.setdefault(lane.group, []).append((rank(lane.head), lane))
+        for lanes in found.values():
+            lanes.sort(key=rank_of_lane)
+        return found.items()
 
     def _refuse(self, lane: Lane, reason: WaitReason, now_s: float) -> None:
         newly = lane.blame(reason, now_s)
@@ -53,24 +107,42 @@ class Admission:
             for sequence in newly:
                 self._gate.want(lane.adapter, now_s, request=sequence.request.id)
 
-    def _blocker(self, sequence: Sequence, draft: StepDraft, now_s: float) -> WaitReason | None:
-        """Why it cannot enter now; None: ``_enter`` will succeed."""
-        full = len(self._running) >= self._limits.max_running or not draft.tokens_left
-        if sequence.adapter is not None and not (full and draft.lookahead <= 0):
-            reason = self._adapter_blocker(sequence.adapter, draft, now_s)
+    def _is_full(self, draft: StepDraft) -> bool:
+        return len(self._running) >= self._limits.max_running or not draft.tokens_left
+
+    def _blocker(self, lane: Lane, draft: StepDraft, now_s: float) -> WaitReason | None:
+        """Why its head cannot enter now; None: ``_enter`` will succeed."""
+        sequence = lane.head
+        if self._allowances.has_limits and self._is_over_limit(lane, sequence, draft):
+            return "tenant_limit"
+        full = self._is_full(draft)
+        if lane.adapter is not None and not (full and draft.lookahead <= 0):
+            reason = self._adapter_blocker(lane, lane.adapter, draft, now_s)
             if reason is not None:
                 return reason
         if full:
-            return "batch_full"
+            return draft.reason("seats", lane)
         if draft.kv_waiter is None and not self._has_pages_for(sequence, draft):
             draft.kv_waiter = sequence
-        return None if draft.kv_waiter is None else "kv_pages"
+        return None if draft.kv_waiter is None else draft.reason("pages", lane)
 
-    def _adapter_blocker(self, adapter: AdapterId, draft: StepDraft, now_s: float) -> WaitReason | None:
+    def _is_over_limit(self, lane: Lane, sequence: Sequence, draft: StepDraft) -> bool:
+        """Whether its tenant or its key may have no more; the lanes of a tenant that is at its limit have no further turn."""
+        num_pages = self._resources.pages_for(sequence.num_tokens)
+        if not self._allowances.fits_alone(sequence, num_pages):
+            draft.stranded.append(sequence)
+            return True
+        short = self._allowances.who_lacks_kv(sequence, num_pages)
+        tenant = self._allowances.tenant(sequence.tenant)
+        if (short is tenant or not tenant.has_room(None, 0)) and lane.group.tenant is not None:
+            draft.over_limit.add(lane.group)
+        return short is not None or not self._allowances.has_room(sequence)
+
+    def _adapter_blocker(self, lane: Lane, adapter: AdapterId, draft: StepDraft, now_s: float) -> WaitReason | None:
         entered = self._running.has_adapter(adapter)
         has_place = entered or self._running.num_adapters < self._limits.max_adapters
         if not has_place and draft.lookahead <= 0:
-            return "batch_full"  # far behind: its load and its claim to a place wait for its turn
+            return draft.reason("places", lane)  # far behind: its load and its claim to a place wait for its turn
         if self._drain.forbids(adapter):
             return "draining"
         resident = self._gate.state(adapter) == "device"
@@ -78,17 +150,22 @@ class Admission:
             return None if resident else self._gate.want(adapter, now_s)
         draft.lookahead -= 1
         draft.lookahead_pages -= self._gate.pages(adapter)
-        reason = None if resident else self._load(adapter, draft, now_s)
+        reason = None if resident else self._load(lane, adapter, draft, now_s)
         if has_place:
             return reason
         self._drain.note_blocked(adapter, now_s)
-        return "batch_full"
+        return draft.reason("places", lane)
 
-    def _load(self, adapter: AdapterId, draft: StepDraft, now_s: float) -> WaitReason:
+    def _load(self, lane: Lane, adapter: AdapterId, draft: StepDraft, now_s: float) -> WaitReason:
         """Bring it nearer, unless those before it already are as many as can run or as large as fits: loads would evict one another."""
         if draft.lookahead < 0:
-            return "batch_full"
-        reason = self._gate.want(adapter, now_s) if draft.lookahead_pages >= 0 else "adapter_pages"
+            return draft.reason("places", lane)
+        reason: WaitReason = "adapter_pages"
+        if draft.lookahead_pages >= 0:
+            begins = self._gate.state(adapter) != "loading"
+            reason = self._gate.want(adapter, now_s)
+            if begins and reason != "draining":
+                self._shares.charge(lane.head.tenant, LOADED_PAGE * self._gate.pages(adapter))
         if reason == "adapter_pages":
             self._drain.note_blocked(adapter, now_s)
         return reason
@@ -120,5 +197,7 @@ class Admission:
             sequence.scheduled_s = now_s
             sequence.first_step = draft.step
             sequence.num_cached = sequence.num_computed
+            self._shares.charge(sequence.tenant, PROMPT_TOKEN * sequence.num_uncomputed)
         self._running.add(sequence)
+        self._allowances.enter(sequence)
         draft.add(sequence)

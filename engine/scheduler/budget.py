@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from engine.plan import PlannedRow, StepPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from engine.ids import AdapterId
+    from engine.ids import AdapterId, WaitReason
+    from engine.scheduler.queues import Group, Lane
     from engine.sequence import Sequence
+
+Scarce = Literal["seats", "places", "pages"]
+"""What a full step is out of: sequences or tokens, places for adapters, KV pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,15 @@ class StepDraft:
     stranded: list[Sequence] = field(default_factory=list)
     kv_waiter: Sequence | None = None
     """The first in order that waits for KV pages; nobody behind it takes any."""
+    turns: int = 0
+    """Lanes that cannot run, first in order, that this plan still comes to."""
+    had_turn: set[Lane] = field(default_factory=set)
+    groups_seen: set[Group] = field(default_factory=set)
+    """Those that a lane of had a turn and could not run."""
+    over_limit: set[Group] = field(default_factory=set)
+    """Tenants that may hold no more."""
+    next_up: dict[Scarce, Group] = field(default_factory=dict)
+    """Whose the first is that waits for each; the others wait for their turn."""
     lookahead: int = 0
     """Adapters not in the batch, first in order, that may still be asked for in this plan."""
     lookahead_pages: int = 0
@@ -66,6 +79,20 @@ class StepDraft:
         )
         self.tokens_left -= num_tokens
         self.num_decode += decodes
+
+    def reason(self, scarce: Scarce, lane: Lane) -> WaitReason:
+        """Why a lane waits for what is scarce: for that, or for those who get it first."""
+        if self.next_up.setdefault(scarce, lane.group) is not lane.group:
+            return "fair_share"
+        return "kv_pages" if scarce == "pages" else "batch_full"
+
+    def rest_reason(self, group: Group) -> WaitReason:
+        """Why those of a group wait that this plan did not come to."""
+        if group in self.over_limit:
+            return "tenant_limit"
+        if self.groups_seen and group not in self.groups_seen:
+            return "fair_share"
+        return "kv_pages" if "seats" not in self.next_up and self.kv_waiter is not None else "batch_full"
 
     def finish(self, slot: Callable[[AdapterId], int]) -> StepPlan:
         """The plan: decode rows, then prefill rows, each by adapter slot with the base last, then by arrival."""

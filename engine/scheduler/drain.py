@@ -1,4 +1,4 @@
-"""No adapter starves: past a threshold, running adapters drain for the one that has waited longest."""
+"""No adapter starves: past a threshold, running adapters drain for one that waits."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ class Drain:
 
     While it waits, no adapter enters the batch but it, and those in ``draining`` admit nothing new. The base is never held back: KV
     leaves pages for the pinned adapters and the largest other one (``Reclaimer.kv_ceiling``), so the waiter fits once the rest drained.
+
+    Drains are in turn for the first in order (the least served tenant's, so that a heavy tenant's many adapters do not keep out a light
+    one) and for the one that has waited longest. The bound: once an adapter is among the ``max_adapters`` that wait first in order, a
+    sequence of it enters within ``drain_after_s`` + 2 · (n + 1) · (R + L), with n adapters that have waited longer than it, R the time
+    that the requests which drain still need and L that of a load. For one that comes first in order, n is at most 1.
     """
 
     def __init__(self, resources: Resources, *, running: RunningSet) -> None:
@@ -25,6 +30,8 @@ class Drain:
         self._running = running
         self._limits = resources.limits
         self._blocked_since: dict[AdapterId, float] = {}  # in order of time
+        self._first_overdue: AdapterId | None = None
+        self._longest_is_next = False
 
     def forbids(self, adapter: AdapterId) -> bool:
         """Whether new sequences of it must wait for the drain to end."""
@@ -34,11 +41,15 @@ class Drain:
 
     def note_blocked(self, adapter: AdapterId, now_s: float) -> None:
         """It waits for pages or for a place in the batch, maybe since earlier."""
-        self._blocked_since.setdefault(adapter, now_s)
+        since_s = self._blocked_since.setdefault(adapter, now_s)
+        if self._first_overdue is None and now_s - since_s >= self._limits.drain_after_s:
+            self._first_overdue = adapter
 
     def note_admitted(self, adapter: AdapterId) -> None:
         """A sequence of it runs."""
         self._blocked_since.pop(adapter, None)
+        if adapter == self._first_overdue:
+            self._first_overdue = None
         if adapter == self.waiter:
             self.waiter = None
             self.draining.clear()
@@ -51,13 +62,16 @@ class Drain:
         """Once a plan: start a drain that is due, and see that enough adapters drain."""
         if self.waiter is None:
             self._start_overdue(now_s)
+        self._first_overdue = None
         if self.waiter is not None:
             self._choose(self.waiter, now_s)
 
     def _start_overdue(self, now_s: float) -> None:
         longest = next(iter(self._blocked_since), None)
-        if longest is not None and now_s - self._blocked_since[longest] >= self._limits.drain_after_s:
-            self.waiter = longest
+        if longest is None or now_s - self._blocked_since[longest] < self._limits.drain_after_s:
+            return
+        self.waiter = longest if self._longest_is_next or self._first_overdue is None else self._first_overdue
+        self._longest_is_next = not self._longest_is_next
 
     def _choose(self, waiter: AdapterId, now_s: float) -> None:
         self.draining.intersection_update(self._running.adapters)

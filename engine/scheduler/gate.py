@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from engine.ids import AdapterId, RequestId, Residency, WaitReason
 
 
@@ -13,6 +15,10 @@ class AdapterGate(Protocol):
 
     def state(self, adapter: AdapterId) -> Residency:
         """Only ``device`` can be leased."""
+        ...
+
+    def on_device(self) -> Collection[AdapterId]:
+        """All whose pages are on the device, those that leave included."""
         ...
 
     def pages(self, adapter: AdapterId) -> int:

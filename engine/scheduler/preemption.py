@@ -1,4 +1,4 @@
-"""Running sequences go on, oldest first; when pages run out, the newest gives its own back."""
+"""Running sequences go on; when pages run out, the most served tenant's newest gives its own back."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from engine.memory.pages import kv_owner
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from engine.scheduler.allowances import Holding
     from engine.scheduler.budget import StepDraft
     from engine.scheduler.resources import Resources
     from engine.scheduler.running import RunningSet
@@ -18,51 +19,80 @@ if TYPE_CHECKING:
 class Continuation:
     """Plans the sequences that already run. Owned by the engine thread.
 
-    The oldest always progresses: it may take the pages of every other one, none of which has a row yet. Pages of a prompt are taken when
-    it is admitted, so only decoding asks for more.
+    By claim: the oldest of all, then the least served tenant's, oldest first. Each may take the pages of those after it, none of which has
+    a row yet, so the oldest always progresses and nobody gives way to a tenant that was served more. Pages of a prompt are taken when it
+    is admitted, so only decoding asks for more.
     """
 
     def __init__(self, resources: Resources, *, running: RunningSet, requeue: Callable[[Sequence], None]) -> None:
         self._resources = resources
         self._pool = resources.pool
         self._reclaimer = resources.reclaimer
+        self._shares = resources.shares
+        self._allowances = resources.allowances
         self._running = running
         self._requeue = requeue
 
     def extend(self, draft: StepDraft) -> None:
         """Add rows for running sequences: those that decode first, then those whose prompt is not complete."""
-        filling = []
-        for sequence in self._running:
-            if sequence.num_uncomputed > 1 or not sequence.num_output:
-                filling.append(sequence)
-            elif sequence.state == "running" and draft.tokens_left and self._cover(sequence, draft):
+        running = list(self._running)
+        decoding = [sequence for sequence in running if decodes(sequence)]
+        filling = [sequence for sequence in running if not decodes(sequence)]
+        short = [sequence for sequence in decoding if self._resources.missing_pages(sequence)]
+        if short and not self._reclaimer.can_make_kv_room(len(short)):
+            running = self._by_claim(running)
+            decoding = [sequence for sequence in running if decodes(sequence)]
+        for sequence in decoding:
+            if sequence.state == "running" and draft.tokens_left and self._cover(sequence, draft, running):
                 draft.add(sequence)
+        if len(filling) > 1:
+            filling = self._by_claim(filling)
         for sequence in filling:
             if sequence.state == "running" and draft.tokens_left:
                 draft.add(sequence)
 
-    def _cover(self, sequence: Sequence, draft: StepDraft) -> bool:
-        """Give the sequence a page for its next token, at the newest's cost if need be."""
+    def _by_claim(self, sequences: list[Sequence]) -> list[Sequence]:
+        oldest, *others = sequences
+        standings = {tenant: self._shares.standing(tenant) for tenant in {sequence.tenant for sequence in others}}
+        others.sort(key=lambda sequence: (standings[sequence.tenant], sequence.key))
+        return [oldest, *others]
+
+    def _cover(self, sequence: Sequence, draft: StepDraft, by_claim: list[Sequence]) -> bool:
+        """Give the sequence a page for its next token, at the cost of its tenant's newest or of the last by claim if need be."""
         if not self._resources.missing_pages(sequence):
             return True
-        while not self._reclaimer.make_kv_room(1):
-            if self._running.newest is not sequence:
-                self._preempt(self._running.newest, draft)
-            elif len(self._running) > 1:
-                self._preempt(sequence, draft)
+        while True:
+            holding = self._allowances.who_lacks_kv(sequence, 1) if self._allowances.has_limits else None
+            if holding is None and self._reclaimer.make_kv_room(1):
+                break
+            victim = self._last(by_claim) if holding is None else self._newest_in(holding)
+            if victim is sequence and (holding.running if holding is not None else len(self._running)) == 1:
+                self._stall(sequence, draft, over_limit=holding is not None)
                 return False
-            else:
-                self._stall(sequence, draft)
+            self._preempt(victim, draft)
+            if victim is sequence:
                 return False
         sequence.pages += self._pool.take(1, owner=kv_owner(sequence.key))
+        self._allowances.grow(sequence, 1)
         return True
+
+    def _last(self, by_claim: list[Sequence]) -> Sequence:
+        return next(sequence for sequence in reversed(by_claim) if sequence.state == "running")
+
+    def _newest_in(self, holding: Holding) -> Sequence:
+        return next(sequence for sequence in reversed(list(self._running)) if self._allowances.shares(sequence, holding))
 
     def _preempt(self, victim: Sequence, draft: StepDraft) -> None:
         draft.preempted.append((victim, len(victim.pages) - victim.num_shared))
         victim.preemptions += 1
         self._requeue(victim)
 
-    def _stall(self, sequence: Sequence, draft: StepDraft) -> None:
-        # Alone, and no page: a load holds it for the moment, or pins have grown past what this sequence needs.
-        if len(sequence.pages) >= self._reclaimer.kv_ceiling:
+    def _stall(self, sequence: Sequence, draft: StepDraft, *, over_limit: bool) -> None:
+        # Alone, and no page: a load holds it for the moment, or pins or a limit leave less than this sequence needs.
+        if over_limit or len(sequence.pages) >= self._reclaimer.kv_ceiling:
             draft.stranded.append(sequence)
+
+
+def decodes(sequence: Sequence) -> bool:
+    """Whether only its newest token is still to be computed."""
+    return sequence.num_uncomputed <= 1 and sequence.num_output > 0

@@ -1,42 +1,32 @@
-"""Sequences that wait, in lanes of one tenant and adapter each, with the reason and how long."""
+"""Sequences that wait, in lanes of one tenant, adapter and key each, with the reason and how long."""
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left, insort
-from operator import attrgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from engine.ids import AdapterId, TenantId, WaitReason
+    from engine.scheduler.fairness import FairShare
     from engine.sequence import Sequence
 
-LaneKey = tuple["TenantId", "AdapterId | None"]
-
-arrival = attrgetter("key")
-
-
-class Order(Protocol):
-    """Who goes first: the lowest rank. Asked anew for each head of a lane in each plan."""
-
-    def __call__(self, sequence: Sequence, /) -> tuple[float, ...]:
-        """The rank of a lane's first sequence."""
-        ...
+LaneKey = tuple["TenantId", "AdapterId | None", "str | None"]
+Rank = tuple[int, int]
 
 
-def by_arrival(sequence: Sequence) -> tuple[float, ...]:
-    """Oldest first, whoever asks."""
-    return (sequence.key,)
+def rank(sequence: Sequence) -> Rank:
+    """Its place within a group: by priority, then by arrival."""
+    return (sequence.request.priority, sequence.key)
 
 
 class Lane:
-    """Waiting sequences of one tenant and one adapter, oldest first. What blocks the first blocks all."""
+    """Waiting sequences that differ in nothing that can block them, by rank. What blocks the first blocks all."""
 
-    def __init__(self, key: LaneKey, *, number: int) -> None:
+    def __init__(self, key: LaneKey, *, group: Group) -> None:
         self.key = key
-        self.number = number
+        self.group = group
         self.sequences: list[Sequence] = []
         self._reason: WaitReason | None = None
         self._unblamed: dict[int, Sequence] = {}
@@ -52,13 +42,13 @@ class Lane:
         return self.sequences[0]
 
     def join(self, sequence: Sequence) -> None:
-        """Put a sequence at its place by arrival."""
-        insort(self.sequences, sequence, key=arrival)
+        """Put a sequence at its place by rank."""
+        insort(self.sequences, sequence, key=rank)
         self._unblamed[sequence.key] = sequence
 
     def leave(self, sequence: Sequence) -> None:
         """Take a sequence out."""
-        at = bisect_left(self.sequences, sequence.key, key=arrival)
+        at = bisect_left(self.sequences, rank(sequence), key=rank)
         assert self.sequences[at] is sequence, f"sequence {sequence.key} is not in its lane"
         del self.sequences[at]
         self._unblamed.pop(sequence.key, None)
@@ -78,35 +68,45 @@ class Lane:
         return changed
 
 
-class Turns:
-    """Lanes in the order of their heads: each once, and again for its next head when asked."""
+class Group:
+    """Lanes that are served by rank: one tenant's, or all where arrival decides. ``ranked`` is kept in order of the lanes' heads."""
 
-    def __init__(self, lanes: Iterable[Lane], order: Order) -> None:
-        self._order = order
-        self._first = [(order(lane.head), lane.number, lane) for lane in lanes]
-        self._first.sort(reverse=True)  # the next is the last
-        self._again: list[tuple[tuple[float, ...], int, Lane]] = []  # a heap
+    def __init__(self, tenant: TenantId | None, *, number: int) -> None:
+        self.tenant = tenant
+        self.number = number
+        self.ranked: list[tuple[Rank, Lane]] = []
+        self.rest_reason: WaitReason | None = None
+        """Why its lanes wait that no plan has come to."""
 
-    def next(self) -> Lane | None:
-        """Whose head is next; None when all had their turn."""
-        if self._again and not (self._first and self._first[-1] < self._again[0]):
-            return heapq.heappop(self._again)[2]
-        return self._first.pop()[2] if self._first else None
+    def place(self, lane: Lane) -> None:
+        """Keep a lane that has a head."""
+        insort(self.ranked, (rank(lane.head), lane), key=rank_of_lane)
 
-    def again(self, lane: Lane) -> None:
-        """Its head is gone: the one behind, if any, takes a turn."""
-        if lane.sequences:
-            heapq.heappush(self._again, (self._order(lane.head), lane.number, lane))
+    def displace(self, lane: Lane) -> None:
+        """Take a lane out, before its head changes."""
+        at = bisect_left(self.ranked, rank(lane.head), key=rank_of_lane)
+        assert self.ranked[at][1] is lane, f"lane {lane.key} is out of place"
+        del self.ranked[at]
+
+
+def rank_of_lane(entry: tuple[Rank, Lane]) -> Rank:
+    """Of its head; no two sequences have the same."""
+    return entry[0]
 
 
 class WaitingQueue:
     """All waiting sequences by lane. Owned by the engine thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, shares: FairShare) -> None:
         self.lanes: dict[LaneKey, Lane] = {}
-        self._by_adapter: dict[AdapterId | None, int] = {}
+        self.groups: dict[TenantId | None, Group] = {}
+        self._shares = shares
+        self._by_adapter: dict[AdapterId | None, dict[LaneKey, Lane]] = {}
+        self._by_tenant: dict[TenantId, int] = {}
         self._size = 0
-        self._lanes_made = 0
+        self._groups_made = 0
+        self._restless: set[Lane] = set()
+        """Lanes that had a turn in the last plan, or got a sequence since."""
 
     def __len__(self) -> int:
         return self._size
@@ -119,31 +119,61 @@ class WaitingQueue:
         """Whether a sequence waits for it."""
         return adapter in self._by_adapter
 
-    def push(self, sequence: Sequence, now_s: float) -> None:
-        """Start waiting."""
+    def lanes_of(self, adapter: AdapterId | None) -> Iterator[Lane]:
+        """Every lane that waits to run with it."""
+        return iter(self._by_adapter.get(adapter, {}).values())
+
+    def push(self, sequence: Sequence, now_s: float, *, returns: bool = True) -> None:
+        """Start waiting; ``returns`` is False for what was in the engine before and only waits again."""
         sequence.state = "waiting"
         sequence.wait_reason = None
         sequence.waiting_since_s = now_s
-        key = (sequence.tenant, sequence.adapter)
-        if key not in self.lanes:
-            self._lanes_made += 1
-            self.lanes[key] = Lane(key, number=self._lanes_made)
-        self.lanes[key].join(sequence)
-        self._by_adapter[sequence.adapter] = self._by_adapter.get(sequence.adapter, 0) + 1
+        tenant = sequence.tenant
+        if tenant not in self._by_tenant:
+            self._shares.starts_waiting(tenant, now_s, returns=returns)
+        self._by_tenant[tenant] = self._by_tenant.get(tenant, 0) + 1
+        key = (tenant, sequence.adapter, sequence.request.key)
+        lane = self.lanes.get(key)
+        if lane is None:
+            lane = self.lanes[key] = Lane(key, group=self._group(tenant))
+            self._by_adapter.setdefault(sequence.adapter, {})[key] = lane
+        else:
+            lane.group.displace(lane)
+        lane.join(sequence)
+        lane.group.place(lane)
+        self._restless.add(lane)
         self._size += 1
 
     def remove(self, sequence: Sequence, now_s: float) -> None:
         """Stop waiting; ``waits`` is complete afterwards."""
-        key = (sequence.tenant, sequence.adapter)
-        self.lanes[key].leave(sequence)
+        key = (sequence.tenant, sequence.adapter, sequence.request.key)
+        lane = self.lanes[key]
+        lane.group.displace(lane)
+        lane.leave(sequence)
         charge(sequence, now_s)
         sequence.wait_reason = None
-        if not self.lanes[key].sequences:
-            del self.lanes[key]
-        self._by_adapter[sequence.adapter] -= 1
-        if not self._by_adapter[sequence.adapter]:
-            del self._by_adapter[sequence.adapter]
         self._size -= 1
+        if lane.sequences:
+            lane.group.place(lane)
+        else:
+            self._drop(lane)
+        self._by_tenant[sequence.tenant] -= 1
+        if not self._by_tenant[sequence.tenant]:
+            del self._by_tenant[sequence.tenant]
+            self._shares.stops_waiting(sequence.tenant, now_s)
+
+    def let_rest(self, seen: set[Lane], rest_reason: Callable[[Group], WaitReason], now_s: float) -> None:
+        """Say why those wait that a plan did not come to; only where that changes anything. ``seen`` had their turn."""
+        for group in self.groups.values():
+            reason = rest_reason(group)
+            if reason != group.rest_reason:
+                group.rest_reason = reason
+                self._restless.update(lane for _, lane in group.ranked)
+        for lane in self._restless:
+            reason = lane.group.rest_reason or "batch_full"
+            if lane not in seen and lane.sequences and lane.must_hear(reason):
+                lane.blame(reason, now_s)
+        self._restless = seen
 
     def flush(self, now_s: float) -> None:
         """Bring every waiting sequence's ``waits`` up to date."""
@@ -151,17 +181,37 @@ class WaitingQueue:
             charge(sequence, now_s)
 
     def check(self) -> None:
-        """Prove that lanes, counts and states agree."""
+        """Prove that lanes, counts, order and states agree."""
         assert self._size == sum(len(lane.sequences) for lane in self.lanes.values()), "size is off"
         for key, lane in self.lanes.items():
             assert lane.sequences, f"lane {key} is empty"
-            assert [s.key for s in lane.sequences] == sorted(s.key for s in lane.sequences), "a lane is out of order"
+            assert [rank(s) for s in lane.sequences] == sorted(rank(s) for s in lane.sequences), "a lane is out of order"
+            assert self._by_adapter[lane.adapter][key] is lane, f"lane {key} is not found by its adapter"
             for sequence in lane.sequences:
                 assert sequence.state == "waiting", f"a waiting sequence is {sequence.state}"
                 assert not sequence.pages, "a waiting sequence holds pages"
                 assert not sequence.leased, "a waiting sequence holds a lease"
-        counts = {adapter: sum(s.adapter == adapter for s in self) for adapter in self._by_adapter}
-        assert counts == self._by_adapter, "adapter counts are off"
+        ranked = [entry for group in self.groups.values() for entry in group.ranked]
+        assert sorted(ranked, key=rank_of_lane) == sorted(((rank(lane.head), lane) for lane in self.lanes.values()), key=rank_of_lane)
+        assert all(group.ranked == sorted(group.ranked, key=rank_of_lane) for group in self.groups.values()), "a group is out of order"
+        assert sum(map(len, self._by_adapter.values())) == len(self.lanes), "a lane is found by an adapter and gone"
+        counts = {tenant: sum(s.tenant == tenant for s in self) for tenant in self._by_tenant}
+        assert counts == self._by_tenant, "tenant counts are off"
+
+    def _group(self, tenant: TenantId) -> Group:
+        name = tenant if self._shares.fairness == "vtc" else None
+        if name not in self.groups:
+            self._groups_made += 1
+            self.groups[name] = Group(name, number=self._groups_made)
+        return self.groups[name]
+
+    def _drop(self, lane: Lane) -> None:
+        del self.lanes[lane.key]
+        del self._by_adapter[lane.adapter][lane.key]
+        if not self._by_adapter[lane.adapter]:
+            del self._by_adapter[lane.adapter]
+        if not lane.group.ranked:
+            del self.groups[lane.group.tenant]
 
 
 def charge(sequence: Sequence, now_s: float) -> None:

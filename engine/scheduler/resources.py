@@ -9,20 +9,24 @@ if TYPE_CHECKING:
     from engine.cache.prefix import PrefixCache
     from engine.memory.pages import PagePool
     from engine.memory.reclaim import Reclaimer
+    from engine.scheduler.allowances import Allowances
     from engine.scheduler.budget import Limits
+    from engine.scheduler.fairness import FairShare
     from engine.scheduler.gate import AdapterGate
     from engine.sequence import Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Pages, adapters and the budgets on them."""
+    """Pages, adapters, who has how much of them and the budgets on them."""
 
     pool: PagePool
     prefix: PrefixCache
     reclaimer: Reclaimer
     gate: AdapterGate
     limits: Limits
+    shares: FairShare
+    allowances: Allowances
 
     def pages_for(self, num_tokens: int) -> int:
         """Pages that hold so many tokens."""

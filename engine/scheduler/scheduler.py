@@ -7,27 +7,33 @@ from typing import TYPE_CHECKING
 
 from engine.memory.pages import kv_owner
 from engine.scheduler.admission import Admission
+from engine.scheduler.allowances import Allowances
 from engine.scheduler.budget import StepDraft
 from engine.scheduler.drain import Drain
+from engine.scheduler.fairness import OUTPUT_TOKEN, PAGE_STEP, FairShare
 from engine.scheduler.preemption import Continuation
-from engine.scheduler.queues import WaitingQueue, by_arrival, charge
+from engine.scheduler.queues import WaitingQueue, charge
 from engine.scheduler.resources import Resources
 from engine.scheduler.running import RunningSet
 from engine.scheduler.siblings import Siblings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from engine.allowance import Allowance
     from engine.cache.prefix import PrefixCache
-    from engine.ids import RequestId
+    from engine.ids import RequestId, TenantId
     from engine.memory.pages import PagePool
     from engine.memory.reclaim import Reclaimer
     from engine.plan import PlannedRow, StepPlan
     from engine.request import FinishReason
     from engine.scheduler.budget import Limits
+    from engine.scheduler.fairness import Fairness
     from engine.scheduler.gate import AdapterGate
-    from engine.scheduler.queues import Order
     from engine.sequence import Sequence
+
+FEWEST_TURNS = 64
+"""Lanes that cannot run that a plan comes to before it only looks for those that can."""
 
 Decision = tuple["PlannedRow", "int | None", "FinishReason | None"]
 """What one planned row came to: the new token, if it yields one, and why its sequence ends, if it does."""
@@ -43,7 +49,9 @@ class Outcome:
 
 
 class Scheduler:
-    """Continuous batching with chunked prefill: decode rows first, arrival order within the budgets. Owned by the engine thread.
+    """Continuous batching with chunked prefill: decode rows first, then who is next by ``fairness``, within the budgets and allowances.
+
+    Owned by the engine thread.
 
     The same calls with the same times give the same plans.
     """
@@ -56,13 +64,17 @@ class Scheduler:
         reclaimer: Reclaimer,
         gate: AdapterGate,
         limits: Limits,
-        order: Order = by_arrival,
+        fairness: Fairness = "vtc",
     ) -> None:
         self.step = 0
+        self.shares = FairShare(fairness)
+        self.allowances = Allowances(gate.pages)
         self.running = RunningSet()
-        self.waiting = WaitingQueue()
+        self.waiting = WaitingQueue(self.shares)
         self.held = Siblings()
-        self._resources = Resources(pool=pool, prefix=prefix, reclaimer=reclaimer, gate=gate, limits=limits)
+        self._resources = Resources(
+            pool=pool, prefix=prefix, reclaimer=reclaimer, gate=gate, limits=limits, shares=self.shares, allowances=self.allowances
+        )
         self._pool = pool
         self._prefix = prefix
         self._reclaimer = reclaimer
@@ -72,7 +84,7 @@ class Scheduler:
         self._now_s = 0.0
         self.drain = Drain(self._resources, running=self.running)
         self._continuation = Continuation(self._resources, running=self.running, requeue=self._requeue)
-        self._admission = Admission(self._resources, running=self.running, waiting=self.waiting, drain=self.drain, order=order)
+        self._admission = Admission(self._resources, running=self.running, waiting=self.waiting, drain=self.drain)
 
     def plan(self, now_s: float) -> StepPlan:
         """The next step; empty when nothing can run. Call ``settle`` with what it gave before the next one."""
@@ -82,6 +94,7 @@ class Scheduler:
             step=self.step + 1,
             tokens_left=self._limits.max_step_tokens,
             prefill_chunk=self._limits.prefill_chunk,
+            turns=max(FEWEST_TURNS, 2 * self._limits.max_adapters),
             lookahead=self._limits.max_adapters,
             lookahead_pages=self._reclaimer.adapter_ceiling,
         )
@@ -99,16 +112,27 @@ class Scheduler:
         """Take in one decision for each row of the plan; rows whose sequence was cancelled meanwhile are skipped."""
         self._now_s = now_s
         outcomes = []
+        work: dict[TenantId, float] = {}
         for planned, (row, token_id, finish_reason) in zip(plan.rows, decisions, strict=True):
             assert row is planned, "decisions do not follow the plan"
             sequence = row.sequence
             if sequence.state != "running":
                 continue
+            served = PAGE_STEP * len(sequence.pages) + (0.0 if token_id is None else OUTPUT_TOKEN)
+            work[sequence.tenant] = work.get(sequence.tenant, 0.0) + served
             self._advance(row, token_id, now_s)
             if finish_reason is not None:
                 self.finish(sequence, finish_reason, now_s)
             outcomes.append(Outcome(sequence=sequence, token_id=token_id, finish_reason=finish_reason))
+        for tenant, served in work.items():
+            self.shares.charge(tenant, served)
         return outcomes
+
+    def set_allowances(self, *, tenants: Mapping[TenantId, Allowance], keys: Mapping[str, Allowance]) -> None:
+        """From now on these hold for the tenants and keys named, and others' stay; what runs is not stopped for it."""
+        self.allowances.replace(tenants=tenants, keys=keys)
+        for tenant, allowance in tenants.items():
+            self.shares.set_weight(tenant, allowance.weight)
 
     def can_ever_fit(self, num_tokens: int) -> bool:
         """Whether a sequence of so many tokens, output included, could run if it were alone."""
@@ -161,6 +185,7 @@ class Scheduler:
         self._prefix.check()
         self.running.check()
         self.waiting.check()
+        self.allowances.check(list(self.running))
         own = [page for sequence in self.running for page in sequence.pages[sequence.num_shared :]]
         assert len(own) == len(set(own)), "two sequences own a page"
         assert len(own) == self._pool.count("kv"), "KV pages leaked"
@@ -184,17 +209,18 @@ class Scheduler:
     def _release_siblings(self, leader: Sequence, now_s: float) -> None:
         for sequence in self.held.let_go(leader):
             charge(sequence, now_s)
-            self.waiting.push(sequence, now_s)
+            self.waiting.push(sequence, now_s, returns=False)
 
     def _leave_batch(self, sequence: Sequence) -> None:
         self.running.remove(sequence)
+        self.allowances.leave(sequence)
         if sequence.adapter is not None:
             self._gate.release(sequence.adapter)
             sequence.leased = False
 
     def _requeue(self, sequence: Sequence) -> None:
-        """Preempted: it waits again, before all that arrived later, and computes anew what the prefix cache does not keep."""
+        """Preempted: it waits again, before its tenant's later ones, and computes anew what the prefix cache does not keep."""
         self._leave_batch(sequence)
         self._prefix.drop(sequence)
         sequence.num_computed = 0
-        self.waiting.push(sequence, self._now_s)
+        self.waiting.push(sequence, self._now_s, returns=False)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.adapters.eviction import EvictionPolicy
+from engine.allowance import Allowance
 from engine.cache.prefix import PrefixCache
 from engine.ids import DEFAULT_TENANT, AdapterId, RequestId, TenantId
 from engine.memory.pages import PagePool
 from engine.memory.reclaim import Floors, Reclaimer
 from engine.request import Request, SamplingParams
 from engine.scheduler.budget import Limits
-from engine.scheduler.queues import Order, by_arrival
+from engine.scheduler.fairness import Fairness
 from engine.scheduler.scheduler import Decision, Scheduler
 from engine.sequence import Sequence
 from tests.fakes import FakeClock, ScriptedGate
@@ -49,7 +50,7 @@ class Simulation:
         load_s: float = 0.0,
         floors: Floors = FLOORS,
         bounds: Limits | None = None,
-        order: Order = by_arrival,
+        fairness: Fairness = "vtc",
     ) -> None:
         self.bounds = bounds or limits()
         self.clock = FakeClock()
@@ -71,7 +72,7 @@ class Simulation:
             reserve=self.gate.reserve,
         )
         self.scheduler = Scheduler(
-            pool=self.pool, prefix=self.prefix, reclaimer=self.reclaimer, gate=self.gate, limits=self.bounds, order=order
+            pool=self.pool, prefix=self.prefix, reclaimer=self.reclaimer, gate=self.gate, limits=self.bounds, fairness=fairness
         )
         self.finished: dict[int, Sequence] = {}
         self.plans: list[StepPlan] = []
@@ -84,6 +85,8 @@ class Simulation:
         max_tokens: int = 4,
         adapter: str | None = None,
         tenant: str = DEFAULT_TENANT,
+        key: str | None = None,
+        priority: int = 0,
         n: int = 1,
         echo_logprobs: bool = False,
     ) -> list[Sequence]:
@@ -96,6 +99,8 @@ class Simulation:
             prompt_ids=tuple(prompt_ids),
             sampling=SamplingParams(max_tokens=max_tokens, n=n),
             tenant=TenantId(tenant),
+            key=key,
+            priority=priority,
             echo_logprobs=echo_logprobs,
         )
         sequences = [
@@ -114,6 +119,10 @@ class Simulation:
         for sequence in sequences:
             self.scheduler.add(sequence, self.clock.now_s())
         return sequences
+
+    def allow(self, tenant: str, **limits: float) -> None:
+        """Set one tenant's allowance."""
+        self.scheduler.set_allowances(tenants={TenantId(tenant): Allowance(**limits)}, keys={})  # type: ignore[arg-type]
 
     def step(self) -> StepPlan:
         """Plan, run, settle, and check everything."""

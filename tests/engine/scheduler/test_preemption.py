@@ -6,12 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.memory.reclaim import Floors
+from engine.scheduler.fairness import Fairness
 from tests.engine.scheduler.simulation import Simulation, limits
 
 
-def tight(num_pages: int, **changed: float) -> Simulation:
+def tight(num_pages: int, *, fairness: Fairness = "vtc", **changed: float) -> Simulation:
     """Pages are the only bound."""
-    return Simulation(num_pages=num_pages, floors=Floors(kv=0, adapter=0), bounds=limits(**changed))
+    return Simulation(num_pages=num_pages, floors=Floors(kv=0, adapter=0), bounds=limits(**changed), fairness=fairness)
 
 
 def test_the_newest_is_preempted_and_comes_back_first() -> None:
@@ -55,7 +56,7 @@ def test_a_page_is_left_for_those_that_run() -> None:
 
 def test_nobody_overtakes_to_kv_pages() -> None:
     """A large prompt waits for pages; a small one behind it waits too, so that pages gather for the first."""
-    sim = tight(10)
+    sim = tight(10, fairness="arrival")
     sim.submit(20, max_tokens=10)
     (large,) = sim.submit(30, max_tokens=2)
     (small,) = sim.submit(2, max_tokens=2, tenant="u")
@@ -63,6 +64,20 @@ def test_nobody_overtakes_to_kv_pages() -> None:
     assert (large.wait_reason, small.wait_reason) == ("kv_pages", "kv_pages")
     sim.run()
     assert list(sim.finished) == [0, 1, 2]
+
+
+def test_a_light_tenant_does_not_give_way_to_a_heavy_one() -> None:
+    """Pages run out under both: the heavy one's newest goes, though the light one came last; the oldest of all stays."""
+    sim = tight(20)
+    heavy = [sim.submit(12, max_tokens=30, tenant="heavy")[0] for _ in range(3)]
+    for _ in range(5):
+        sim.step()
+    (light,) = sim.submit(12, max_tokens=30, tenant="light")
+    preempted = [sequence for _ in range(25) for sequence, _ in sim.step().preempted]
+    assert preempted
+    assert light.num_output > 20
+    assert {heavy[0], light}.isdisjoint(preempted)
+    sim.run()
 
 
 def test_one_that_fits_no_more_is_ended_and_told() -> None:

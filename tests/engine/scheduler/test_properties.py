@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -10,17 +11,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from engine.ids import AdapterId, RequestId
 from engine.memory.reclaim import Floors
+from engine.scheduler.fairness import Fairness
 from tests.engine.scheduler.simulation import STEP_S, Simulation, limits
 
 ADAPTERS = {"a": 2, "b": 3, "c": 5, "d": 8}
 KV_FLOOR = 6
+FAIRNESS: st.SearchStrategy[Fairness] = st.sampled_from(["vtc", "vtc", "arrival"])
 
 
 class SchedulerMachine(RuleBasedStateMachine):
     """Requests, cancels, pins and steps at random; ``Simulation.check`` runs after each."""
 
-    @initialize(num_pages=st.integers(24, 40), load_steps=st.integers(0, 6), places=st.integers(1, 3), seats=st.integers(1, 6))
-    def start(self, num_pages: int, load_steps: int, places: int, seats: int) -> None:
+    @initialize(
+        num_pages=st.integers(24, 40), load_steps=st.integers(0, 6), places=st.integers(1, 3), seats=st.integers(1, 6), fairness=FAIRNESS
+    )
+    def start(self, num_pages: int, load_steps: int, places: int, seats: int, fairness: Fairness) -> None:
         """Small enough that everything runs out."""
         self.sim = Simulation(
             num_pages=num_pages,
@@ -28,6 +33,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             load_s=load_steps * STEP_S,
             floors=Floors(kv=KV_FLOOR, adapter=4),
             bounds=limits(max_adapters=places, max_sequences=seats, drain_after_s=8 * STEP_S),
+            fairness=fairness,
         )
         self.asked: set[str] = set()
         self.cancelled: set[str] = set()
@@ -37,16 +43,29 @@ class SchedulerMachine(RuleBasedStateMachine):
         repeats=st.booleans(),
         max_tokens=st.integers(1, 12),
         adapter=st.sampled_from([None, *ADAPTERS]),
-        tenant=st.sampled_from(["t", "u"]),
+        tenant=st.sampled_from(["t", "u", "v"]),
+        key=st.sampled_from([None, "k", "l"]),
+        priority=st.sampled_from([0, 0, -1]),
         n=st.sampled_from([1, 1, 1, 3]),
     )
-    def submit(self, *, prompt: int, repeats: bool, max_tokens: int, adapter: str | None, tenant: str, n: int) -> None:
+    def submit(self, *, prompt: int, repeats: bool, max_tokens: int, adapter: str | None, n: int, **asked: Any) -> None:
         """Some prompts start alike; what can never fit is not queued."""
         if self.sim.scheduler.can_ever_fit(prompt + max_tokens):
             tokens: int | list[int] = [1] * prompt if repeats else prompt
-            sequences = self.sim.submit(tokens, max_tokens=max_tokens, adapter=adapter, tenant=tenant, n=n)
+            sequences = self.sim.submit(tokens, max_tokens=max_tokens, adapter=adapter, n=n, **asked)
             self.asked.add(sequences[0].request.id)
         self.sim.check()
+
+    @rule(
+        tenant=st.sampled_from(["t", "u"]),
+        max_running=st.sampled_from([None, 1, 2]),
+        max_kv_pages=st.sampled_from([None, 12, 20]),
+        max_adapter_pages=st.sampled_from([None, 8, 10]),
+        weight=st.sampled_from([0.5, 1.0, 3.0]),
+    )
+    def allow(self, *, tenant: str, **allowed: float) -> None:
+        """Limits change at any moment; each leaves room for any one request."""
+        self.sim.allow(tenant, **allowed)
 
     @precondition(lambda self: self.asked - self.cancelled)
     @rule(data=st.data())

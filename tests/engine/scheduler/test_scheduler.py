@@ -65,8 +65,8 @@ def test_rows_are_sorted_by_slot_with_the_base_last() -> None:
 
 
 def test_arrival_order_decides() -> None:
-    """With one place in the batch, requests of any tenant run as they came."""
-    sim = Simulation(bounds=limits(max_sequences=1))
+    """Where it is chosen: with one place in the batch, requests of any tenant run as they came."""
+    sim = Simulation(bounds=limits(max_sequences=1), fairness="arrival")
     for tenant in ("t", "u", "t", "u", "v"):
         sim.submit(3, max_tokens=2, tenant=tenant)
     sim.run()
@@ -169,12 +169,3 @@ def test_waits_can_be_read_while_they_last() -> None:
     sim.scheduler.waiting.flush(sim.clock.now_s())
     sim.scheduler.waiting.flush(sim.clock.now_s())
     assert waiting.waits == {"batch_full": pytest.approx(2 * STEP_S)}
-
-
-def test_another_order_can_be_given() -> None:
-    """The seam for fair sharing: the rank of each lane's head decides."""
-    sim = Simulation(bounds=limits(max_sequences=1), order=lambda sequence: (-ord(sequence.tenant), sequence.key))
-    for tenant in ("a", "c", "b", "c"):
-        sim.submit(3, max_tokens=2, tenant=tenant)
-    sim.run()
-    assert list(sim.finished) == [1, 3, 2, 0]
