@@ -111,9 +111,13 @@ class ModelHost:
         """Run a command on the engine thread and wait for it. Any thread."""
         return self._loop.call(command)
 
+    def post(self, command: Callable[[], None]) -> None:
+        """Run a command on the engine thread before its next plan. Any thread."""
+        self._loop.post(command)
+
     def report(self, done: ReadDone | CopyDone) -> None:
         """A loader thread has finished a job. Any thread."""
-        self._loop.post(lambda: self._settle_load(done))
+        self.post(lambda: self._settle_load(done))
 
     def _settle_load(self, done: ReadDone | CopyDone) -> None:
         if isinstance(done, ReadDone):

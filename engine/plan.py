@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from engine.request import TokenLogprob
@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 Phase = Literal["prefill", "decode"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRow:
-    """One sequence's share of a step: tokens ``[start, start + num_tokens)`` of it are computed."""
+class PlannedRow(NamedTuple):
+    """One sequence's share of a step: tokens ``[start, start + num_tokens)`` of it are computed. A tuple: hundreds are made every step."""
 
     sequence: Sequence
     phase: Phase

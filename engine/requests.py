@@ -61,7 +61,8 @@ class Requests:
             self.fail_unqueued(stream, InvalidRequest(message, code="duplicate_request_id", param="id"))
             return
         sequences = [self._sequence(stream, index, entry) for index in range(stream.request.sampling.n)]
-        room = host.max_sequence_tokens - len(stream.request.prompt_ids)
+        most = min(host.max_sequence_tokens, host.scheduler.most_tokens(stream.request.tenant, stream.request.key))
+        room = most - len(stream.request.prompt_ids)
         limit = min(stream.request.sampling.max_tokens, room)
         live = LiveRequest(
             stream=stream,
@@ -145,7 +146,7 @@ class Requests:
             event = RequestPreempted(at_unix=time.time(), request=sequence.request.id, tenant=sequence.tenant, pages=pages)
             self._host.publisher.record_event(event)
         if plan.stranded:
-            message = "The memory left beside pinned adapters cannot hold this request any more."
+            message = "The memory left beside pinned adapters and within its tenant's limits cannot hold this request any more."
             gone = {sequence.request.id for sequence in plan.stranded}
             self.fail([stream for stream in self._live if stream.request.id in gone], Overloaded(message, code="kv_pages"))
 

@@ -50,11 +50,10 @@ def check_request(request: Request, host: ModelHost) -> None:
     if not all(0 <= token < vocab for token in request.prompt_ids):
         message = f"A prompt token is outside the vocabulary of {vocab}."
         raise InvalidRequest(message, param="prompt", expected=f"0 to {vocab - 1}")
-    if num_prompt >= host.max_sequence_tokens:
-        message = f"The prompt has {num_prompt} tokens; the longest that fits is {host.max_sequence_tokens - 1}."
-        raise InvalidRequest(
-            message, code="context_length_exceeded", param="prompt", expected=host.max_sequence_tokens - 1, found=num_prompt
-        )
+    most = min(host.max_sequence_tokens, host.scheduler.most_tokens(request.tenant, request.key)) - 1
+    if num_prompt > most:
+        message = f"The prompt has {num_prompt} tokens; the longest that fits is {most}."
+        raise InvalidRequest(message, code="context_length_exceeded", param="prompt", expected=most, found=num_prompt)
     if not 1 <= request.sampling.n <= MAX_CHOICES:
         message = f"n is {request.sampling.n}; 1 to {MAX_CHOICES} choices can be asked for."
         raise InvalidRequest(message, param="n", expected=f"1 to {MAX_CHOICES}", found=request.sampling.n)

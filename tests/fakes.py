@@ -123,6 +123,11 @@ class ScriptedGate:
                 frequency, last_used_s = self._used[adapter]
                 yield Candidate(adapter=adapter, pages=len(pages), frequency=frequency, reload_cost=1.0, last_used_s=last_used_s)
 
+    def evictable_pages(self, *, besides: AdapterId | None = None) -> int:
+        """Of idle ones, but one."""
+        held = {*self._loading, *self.leases, *self.pinned, besides}
+        return sum(len(pages) for adapter, pages in self._pages.items() if adapter not in held)
+
     def evict_for_room(self, adapters: Iterable[AdapterId]) -> None:
         """Give their pages back."""
         for adapter in adapters:

@@ -97,6 +97,11 @@ class AdapterEntry:
     loads: int = 0
     """Times it came to the device."""
 
+    @property
+    def is_idle(self) -> bool:
+        """On the device, or not, and nothing holds it there."""
+        return self.load is None and not self.leases and not self.holds and (self.pin is None or self.pin.tier != "device")
+
     def tier(self, *, in_host: bool) -> Tier:
         """Where a request that comes now finds its weights."""
         if self.on_device and self.load is None:

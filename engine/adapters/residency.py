@@ -129,7 +129,7 @@ class AdapterResidency:
         """Idle adapters on the device that no lease, no pin and no move of a name holds."""
         now_s = self._clock.now_s()
         for entry in self._resident.values():
-            if entry.load is None and not entry.leases and not entry.holds and not self._is_pinned_to_device(entry):
+            if entry.is_idle:
                 yield Candidate(
                     adapter=entry.record.id,
                     pages=len(entry.pages),
@@ -138,6 +138,10 @@ class AdapterResidency:
                     reload_cost=1.0 if entry.record.id in self.host else 4.0,
                     waiting=entry.users,
                 )
+
+    def evictable_pages(self, *, besides: AdapterId | None = None) -> int:
+        """Pages of those that are evictable, but one."""
+        return sum(len(entry.pages) for adapter, entry in self._resident.items() if adapter != besides and entry.is_idle)
 
     def evict_for_room(self, adapters: Iterable[AdapterId]) -> None:
         """Take these off the device to make room; each must be evictable."""

@@ -50,6 +50,10 @@ class IdleAdapters(Protocol[Candidate_co]):
         """Adapters that are neither leased, pinned nor loading."""
         ...
 
+    def evictable_pages(self, *, besides: AdapterId | None = None) -> int:
+        """What all of them but one would give back."""
+        ...
+
     def evict_for_room(self, adapters: Iterable[AdapterId]) -> None:
         """Give their pages back now."""
         ...
@@ -115,7 +119,7 @@ class Reclaimer:
         if self._kv_in_use() + n > self.kv_ceiling:
             return False
         short = n - self._pool.num_free - self._prefix.num_idle
-        return short <= 0 or short <= sum(c.pages for c in self._adapters.evictable() if c.adapter != besides)
+        return short <= 0 or short <= self._adapters.evictable_pages(besides=besides)
 
     def make_kv_room(self, n: int) -> bool:
         """Free pages until ``n`` can be taken for KV; False, and nothing changed, when that cannot be."""
@@ -128,9 +132,8 @@ class Reclaimer:
 
     def adapter_room(self) -> int:
         """Pages that an adapter could get now."""
-        evictable = sum(candidate.pages for candidate in self._adapters.evictable())
         under_floor = self.adapter_ceiling - self._pool.count("adapter")
-        return min(self._pool.num_free + self._prefix.num_idle, under_floor) + evictable
+        return min(self._pool.num_free + self._prefix.num_idle, under_floor) + self._adapters.evictable_pages()
 
     def make_adapter_room(self, n: int) -> list[AdapterId] | None:
         """Free pages until ``n`` can be taken for an adapter: who was evicted. None, and nothing changed, when that cannot be."""

@@ -10,8 +10,6 @@ from engine.scheduler.queues import rank, rank_of_lane
 from engine.scheduler.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from engine.ids import AdapterId, WaitReason
     from engine.scheduler.budget import StepDraft
     from engine.scheduler.drain import Drain
@@ -49,14 +47,14 @@ class Admission:
         drained_for = self._drained_for()
         if drained_for is not None:
             self._turn(drained_for, draft, now_s)
-        self._take_turns(((group, group.ranked) for group in self._waiting.groups.values()), draft, now_s)
+        self._take_turns(Turns(self._waiting.groups.values()), draft, now_s)
         if not self._is_full(draft) and draft.kv_waiter is None:
             draft.turns, draft.lookahead = len(self._waiting.lanes), 0
-            self._take_turns(self._could_run(draft), draft, now_s)
-        self._waiting.let_rest(draft.had_turn, draft.rest_reason, now_s)
+            could_run = self._could_run(draft)
+            self._take_turns(Turns(could_run, could_run), draft, now_s)
+        self._waiting.let_rest(draft.had_turn, draft.rest_reasons(), now_s)
 
-    def _take_turns(self, lanes_of: Iterable[tuple[Group, list[tuple[Rank, Lane]]]], draft: StepDraft, now_s: float) -> None:
-        turns = Turns(lanes_of, self._shares)
+    def _take_turns(self, turns: Turns, draft: StepDraft, now_s: float) -> None:
         while draft.turns > 0 and (lane := turns.next()) is not None:
             if lane in draft.had_turn:
                 continue
@@ -88,7 +86,7 @@ class Admission:
         lanes = self._waiting.lanes_of(adapter)
         return min(lanes, key=lambda lane: (self._shares.standing(lane.head.tenant), rank(lane.head)), default=None)
 
-    def _could_run(self, draft: StepDraft) -> Iterable[tuple[Group, list[tuple[Rank, Lane]]]]:
+    def _could_run(self, draft: StepDraft) -> dict[Group, list[tuple[Rank, Lane]]]:
         """Lanes that had no turn and whose adapter is there, by group."""
         has_place = self._running.num_adapters < self._limits.max_adapters
         adapters: list[AdapterId | None] = [None, *(self._gate.on_device() if has_place else self._running.adapters)]
@@ -99,7 +97,7 @@ class Admission:
                     found.setdefault(lane.group, []).append((rank(lane.head), lane))
         for lanes in found.values():
             lanes.sort(key=rank_of_lane)
-        return found.items()
+        return found
 
     def _refuse(self, lane: Lane, reason: WaitReason, now_s: float) -> None:
         newly = lane.blame(reason, now_s)

@@ -66,6 +66,12 @@ class StepDraft:
     lookahead_pages: int = 0
     """Pages that they may still come to."""
 
+    def add_decode(self, sequence: Sequence) -> None:
+        """Plan the next token of a sequence whose prompt is complete; needs ``tokens_left``."""
+        self.rows[sequence.key] = PlannedRow(sequence, "decode", sequence.num_computed, 1, samples=True)
+        self.tokens_left -= 1
+        self.num_decode += 1
+
     def add(self, sequence: Sequence) -> None:
         """Plan as many of the sequence's uncomputed tokens as the budget allows; needs ``tokens_left``."""
         start = sequence.num_computed
@@ -74,9 +80,7 @@ class StepDraft:
         num_tokens = 1 if uncomputed == 1 else min(uncomputed, self.tokens_left, chunk)
         samples = num_tokens == uncomputed
         decodes = samples and num_tokens == 1 and start >= sequence.num_prompt
-        self.rows[sequence.key] = PlannedRow(
-            sequence=sequence, phase="decode" if decodes else "prefill", start=start, num_tokens=num_tokens, samples=samples
-        )
+        self.rows[sequence.key] = PlannedRow(sequence, "decode" if decodes else "prefill", start, num_tokens, samples)
         self.tokens_left -= num_tokens
         self.num_decode += decodes
 
@@ -86,13 +90,11 @@ class StepDraft:
             return "fair_share"
         return "kv_pages" if scarce == "pages" else "batch_full"
 
-    def rest_reason(self, group: Group) -> WaitReason:
-        """Why those of a group wait that this plan did not come to."""
-        if group in self.over_limit:
-            return "tenant_limit"
-        if self.groups_seen and group not in self.groups_seen:
-            return "fair_share"
-        return "kv_pages" if "seats" not in self.next_up and self.kv_waiter is not None else "batch_full"
+    def rest_reasons(self) -> tuple[WaitReason, dict[Group, WaitReason]]:
+        """Why those wait that this plan did not come to: of most groups, and of the others."""
+        short: WaitReason = "kv_pages" if "seats" not in self.next_up and self.kv_waiter is not None else "batch_full"
+        limited: dict[Group, WaitReason] = dict.fromkeys(self.over_limit, "tenant_limit")
+        return "fair_share" if self.groups_seen else short, dict.fromkeys(self.groups_seen, short) | limited
 
     def finish(self, slot: Callable[[AdapterId], int]) -> StepPlan:
         """The plan: decode rows, then prefill rows, each by adapter slot with the base last, then by arrival."""

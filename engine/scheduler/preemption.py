@@ -36,20 +36,32 @@ class Continuation:
     def extend(self, draft: StepDraft) -> None:
         """Add rows for running sequences: those that decode first, then those whose prompt is not complete."""
         running = list(self._running)
-        decoding = [sequence for sequence in running if decodes(sequence)]
-        filling = [sequence for sequence in running if not decodes(sequence)]
-        short = [sequence for sequence in decoding if self._resources.missing_pages(sequence)]
+        decoding, filling, short = self._sort_out(running)
         if short and not self._reclaimer.can_make_kv_room(len(short)):
             running = self._by_claim(running)
-            decoding = [sequence for sequence in running if decodes(sequence)]
+            decoding, filling, _ = self._sort_out(running)
         for sequence in decoding:
-            if sequence.state == "running" and draft.tokens_left and self._cover(sequence, draft, running):
-                draft.add(sequence)
+            if sequence.state == "running" and draft.tokens_left and (sequence.key not in short or self._cover(sequence, draft, running)):
+                draft.add_decode(sequence)
         if len(filling) > 1:
             filling = self._by_claim(filling)
         for sequence in filling:
             if sequence.state == "running" and draft.tokens_left:
                 draft.add(sequence)
+
+    def _sort_out(self, running: list[Sequence]) -> tuple[list[Sequence], list[Sequence], set[int]]:
+        """Those that decode, those whose prompt is not complete, and the keys of those that decode and lack a page."""
+        page_tokens = self._resources.limits.page_tokens
+        decoding, filling, short = [], [], set()
+        for sequence in running:
+            num_tokens = len(sequence.token_ids)
+            if num_tokens - sequence.num_computed > 1 or num_tokens <= sequence.num_prompt:
+                filling.append(sequence)
+                continue
+            decoding.append(sequence)
+            if num_tokens > len(sequence.pages) * page_tokens:
+                short.add(sequence.key)
+        return decoding, filling, short
 
     def _by_claim(self, sequences: list[Sequence]) -> list[Sequence]:
         oldest, *others = sequences
@@ -58,9 +70,7 @@ class Continuation:
         return [oldest, *others]
 
     def _cover(self, sequence: Sequence, draft: StepDraft, by_claim: list[Sequence]) -> bool:
-        """Give the sequence a page for its next token, at the cost of its tenant's newest or of the last by claim if need be."""
-        if not self._resources.missing_pages(sequence):
-            return True
+        """Give the sequence the page it lacks, at the cost of its tenant's newest or of the last by claim if need be."""
         while True:
             holding = self._allowances.who_lacks_kv(sequence, 1) if self._allowances.has_limits else None
             if holding is None and self._reclaimer.make_kv_room(1):
@@ -91,8 +101,3 @@ class Continuation:
         # Alone, and no page: a load holds it for the moment, or pins or a limit leave less than this sequence needs.
         if over_limit or len(sequence.pages) >= self._reclaimer.kv_ceiling:
             draft.stranded.append(sequence)
-
-
-def decodes(sequence: Sequence) -> bool:
-    """Whether only its newest token is still to be computed."""
-    return sequence.num_uncomputed <= 1 and sequence.num_output > 0

@@ -5,8 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
+from engine.scheduler.fairness import Account
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from engine.ids import AdapterId, TenantId, WaitReason
     from engine.scheduler.fairness import FairShare
@@ -71,9 +73,10 @@ class Lane:
 class Group:
     """Lanes that are served by rank: one tenant's, or all where arrival decides. ``ranked`` is kept in order of the lanes' heads."""
 
-    def __init__(self, tenant: TenantId | None, *, number: int) -> None:
+    def __init__(self, tenant: TenantId | None, *, account: Account) -> None:
         self.tenant = tenant
-        self.number = number
+        self.account = account
+        """Its ``counter`` is the group's standing: the lower, the sooner it is served."""
         self.ranked: list[tuple[Rank, Lane]] = []
         self.rest_reason: WaitReason | None = None
         """Why its lanes wait that no plan has come to."""
@@ -104,7 +107,6 @@ class WaitingQueue:
         self._by_adapter: dict[AdapterId | None, dict[LaneKey, Lane]] = {}
         self._by_tenant: dict[TenantId, int] = {}
         self._size = 0
-        self._groups_made = 0
         self._restless: set[Lane] = set()
         """Lanes that had a turn in the last plan, or got a sequence since."""
 
@@ -162,10 +164,11 @@ class WaitingQueue:
             del self._by_tenant[sequence.tenant]
             self._shares.stops_waiting(sequence.tenant, now_s)
 
-    def let_rest(self, seen: set[Lane], rest_reason: Callable[[Group], WaitReason], now_s: float) -> None:
+    def let_rest(self, seen: set[Lane], reasons: tuple[WaitReason, dict[Group, WaitReason]], now_s: float) -> None:
         """Say why those wait that a plan did not come to; only where that changes anything. ``seen`` had their turn."""
+        common, exceptions = reasons
         for group in self.groups.values():
-            reason = rest_reason(group)
+            reason = exceptions.get(group, common)
             if reason != group.rest_reason:
                 group.rest_reason = reason
                 self._restless.update(lane for _, lane in group.ranked)
@@ -201,8 +204,8 @@ class WaitingQueue:
     def _group(self, tenant: TenantId) -> Group:
         name = tenant if self._shares.fairness == "vtc" else None
         if name not in self.groups:
-            self._groups_made += 1
-            self.groups[name] = Group(name, number=self._groups_made)
+            account = Account(tenant=tenant) if name is None else self._shares.account(tenant)
+            self.groups[name] = Group(name, account=account)
         return self.groups[name]
 
     def _drop(self, lane: Lane) -> None:

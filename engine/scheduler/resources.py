@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from engine.scheduler.budget import Limits
     from engine.scheduler.fairness import FairShare
     from engine.scheduler.gate import AdapterGate
-    from engine.sequence import Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +30,3 @@ class Resources:
     def pages_for(self, num_tokens: int) -> int:
         """Pages that hold so many tokens."""
         return -(-num_tokens // self.limits.page_tokens)
-
-    def missing_pages(self, sequence: Sequence) -> int:
-        """Pages that a sequence lacks to compute all its tokens."""
-        return max(0, self.pages_for(sequence.num_tokens) - len(sequence.pages))

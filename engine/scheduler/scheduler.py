@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.memory.pages import kv_owner
 from engine.scheduler.admission import Admission
@@ -39,8 +38,7 @@ Decision = tuple["PlannedRow", "int | None", "FinishReason | None"]
 """What one planned row came to: the new token, if it yields one, and why its sequence ends, if it does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What one step gave one sequence that is still of interest."""
 
     sequence: Sequence
@@ -94,7 +92,7 @@ class Scheduler:
             step=self.step + 1,
             tokens_left=self._limits.max_step_tokens,
             prefill_chunk=self._limits.prefill_chunk,
-            turns=max(FEWEST_TURNS, 2 * self._limits.max_adapters),
+            turns=max(FEWEST_TURNS, self._limits.max_adapters),
             lookahead=self._limits.max_adapters,
             lookahead_pages=self._reclaimer.adapter_ceiling,
         )
@@ -115,15 +113,23 @@ class Scheduler:
         work: dict[TenantId, float] = {}
         for planned, (row, token_id, finish_reason) in zip(plan.rows, decisions, strict=True):
             assert row is planned, "decisions do not follow the plan"
-            sequence = row.sequence
+            sequence, _, start, num_tokens, _ = row
             if sequence.state != "running":
                 continue
-            served = PAGE_STEP * len(sequence.pages) + (0.0 if token_id is None else OUTPUT_TOKEN)
-            work[sequence.tenant] = work.get(sequence.tenant, 0.0) + served
-            self._advance(row, token_id, now_s)
+            tenant = sequence.request.tenant
+            work[tenant] = work.get(tenant, 0.0) + PAGE_STEP * len(sequence.pages)
+            sequence.num_computed = end = start + num_tokens
+            if token_id is not None:
+                work[tenant] += OUTPUT_TOKEN
+                sequence.token_ids.append(token_id)
+                if sequence.first_token_s is None:
+                    sequence.first_token_s = now_s
+            if start < sequence.num_prompt <= end:
+                self._prefix.publish(sequence)
+                self._release_siblings(sequence, now_s)
             if finish_reason is not None:
                 self.finish(sequence, finish_reason, now_s)
-            outcomes.append(Outcome(sequence=sequence, token_id=token_id, finish_reason=finish_reason))
+            outcomes.append(Outcome(sequence, token_id, finish_reason))
         for tenant, served in work.items():
             self.shares.charge(tenant, served)
         return outcomes
@@ -133,6 +139,11 @@ class Scheduler:
         self.allowances.replace(tenants=tenants, keys=keys)
         for tenant, allowance in tenants.items():
             self.shares.set_weight(tenant, allowance.weight)
+
+    def most_tokens(self, tenant: TenantId, key: str | None) -> int:
+        """Prompt and output of the longest sequence that a tenant and key may have. Any thread."""
+        pages = self.allowances.most_kv_pages(tenant, key)
+        return self._limits.page_tokens * (self._reclaimer.kv_ceiling if pages is None else min(pages, self._reclaimer.kv_ceiling))
 
     def can_ever_fit(self, num_tokens: int) -> bool:
         """Whether a sequence of so many tokens, output included, could run if it were alone."""
@@ -194,17 +205,6 @@ class Scheduler:
             assert sequence.num_computed <= len(sequence.pages) * self._limits.page_tokens, "pages do not cover what is computed"
             owner = kv_owner(sequence.key)
             assert all(self._pool.owner(page) == owner for page in sequence.pages[sequence.num_shared :]), "owner is off"
-
-    def _advance(self, row: PlannedRow, token_id: int | None, now_s: float) -> None:
-        sequence = row.sequence
-        sequence.num_computed = row.start + row.num_tokens
-        if token_id is not None:
-            sequence.token_ids.append(token_id)
-            if sequence.first_token_s is None:
-                sequence.first_token_s = now_s
-        if row.start < sequence.num_prompt <= sequence.num_computed:
-            self._prefix.publish(sequence)
-            self._release_siblings(sequence, now_s)
 
     def _release_siblings(self, leader: Sequence, now_s: float) -> None:
         for sequence in self.held.let_go(leader):

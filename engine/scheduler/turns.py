@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from engine.scheduler.queues import rank
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from engine.scheduler.fairness import FairShare
     from engine.scheduler.queues import Group, Lane, Rank
+
+    Ranked = list[tuple[Rank, Lane]]
 
 
 class Turns:
@@ -20,31 +21,29 @@ class Turns:
     Starting costs the number of groups, a turn the logarithm of it: lanes are only touched when their turn comes.
     """
 
-    def __init__(self, lanes_of: Iterable[tuple[Group, list[tuple[Rank, Lane]]]], shares: FairShare) -> None:
-        self._shares = shares
-        self._first: dict[int, list[tuple[Rank, Lane]]] = {}
-        """By group number, in order, the next last; made when the group is first come to."""
-        self._again: dict[int, list[tuple[Rank, Lane]]] = {}
-        """By group number, heaps."""
-        self._lanes: dict[int, list[tuple[Rank, Lane]]] = {}
-        self._due: list[tuple[float, Rank, Group]] = []
-        self._group: Group | None = None
-        for group, lanes in lanes_of:
-            self._lanes[group.number] = lanes
-            self._due.append((self._standing(group), lanes[0][0], group))
+    def __init__(self, groups: Iterable[Group], lanes_of: Mapping[Group, Ranked] | None = None) -> None:
+        self._lanes_of = lanes_of
+        """By group, in order; None: all that it has."""
+        self._started: dict[Group, tuple[Ranked, Ranked]] = {}
+        """Lanes of a group that has had a turn: those to come, in order with the next last, and a heap of those to come again."""
+        if lanes_of is None:
+            self._due = [(group.account.counter, group.ranked[0][0], group) for group in groups]
+        else:
+            self._due = [(group.account.counter, lanes_of[group][0][0], group) for group in groups]
         heapq.heapify(self._due)
+        self._group: Group | None = None
 
     def next(self) -> Lane | None:
         """Whose head is next; None when all had their turn."""
-        self._come_back()
+        if self._group is not None:
+            self._come_back(self._group)
         if not self._due:
             return None
-        _, _, group = heapq.heappop(self._due)
-        self._group = group
-        if group.number not in self._first:
-            self._first[group.number] = self._lanes[group.number][::-1]
-            self._again[group.number] = []
-        first, again = self._first[group.number], self._again[group.number]
+        group = self._group = heapq.heappop(self._due)[2]
+        if group not in self._started:
+            lanes = group.ranked if self._lanes_of is None else self._lanes_of[group]
+            self._started[group] = (lanes[::-1], [])
+        first, again = self._started[group]
         if again and not (first and first[-1][0] < again[0][0]):
             return heapq.heappop(again)[1]
         return first.pop()[1]
@@ -52,20 +51,17 @@ class Turns:
     def again(self, lane: Lane) -> None:
         """The head of the lane whose turn it was is gone: the one behind, if any, takes a turn."""
         if lane.sequences:
-            heapq.heappush(self._again[lane.group.number], (rank(lane.head), lane))
+            heapq.heappush(self._started[lane.group][1], (rank(lane.head), lane))
 
     def skip_group(self) -> None:
         """Nobody of the group whose turn it was has another one."""
         self._group = None
 
-    def _come_back(self) -> None:
+    def _come_back(self, group: Group) -> None:
         """Put the group that had the last turn where it belongs now."""
-        if self._group is None:
-            return
-        group, self._group = self._group, None
-        ranks = [entries[at][0] for entries, at in ((self._first[group.number], -1), (self._again[group.number], 0)) if entries]
-        if ranks:
-            heapq.heappush(self._due, (self._standing(group), min(ranks), group))
-
-    def _standing(self, group: Group) -> float:
-        return 0.0 if group.tenant is None else self._shares.standing(group.tenant)
+        first, again = self._started[group]
+        if first and not (again and again[0][0] < first[-1][0]):
+            heapq.heappush(self._due, (group.account.counter, first[-1][0], group))
+        elif again:
+            heapq.heappush(self._due, (group.account.counter, again[0][0], group))
+        self._group = None

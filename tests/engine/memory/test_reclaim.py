@@ -50,6 +50,10 @@ class Resident:
             if adapter not in self.held
         ]
 
+    def evictable_pages(self, *, besides: AdapterId | None = None) -> int:
+        """Of the others, but one."""
+        return sum(candidate.pages for candidate in self.evictable() if candidate.adapter != besides)
+
     def evict_for_room(self, adapters: list[AdapterId]) -> None:
         """Give their pages back."""
         for adapter in adapters:
