@@ -51,11 +51,11 @@ class Allowances:
         """Whether anybody has a limit that could make a request wait."""
 
     def replace(self, *, tenants: Mapping[TenantId, Allowance], keys: Mapping[str, Allowance]) -> None:
-        """From now on these hold for those named; nothing running is stopped for it."""
-        for tenant, allowance in tenants.items():
-            self.tenant(tenant).allowance = allowance
-        for key, allowance in keys.items():
-            self._keys.setdefault(key, Holding()).allowance = allowance
+        """From now on these hold, and nobody else has a limit; nothing running is stopped for it."""
+        for tenant in {*self._tenants, *tenants}:
+            self.tenant(tenant).allowance = tenants.get(tenant, UNLIMITED)
+        for key in {*self._keys, *keys}:
+            self._keys.setdefault(key, Holding()).allowance = keys.get(key, UNLIMITED)
         holdings = (*self._tenants.values(), *self._keys.values())
         self.has_limits = any(makes_wait(holding.allowance) for holding in holdings)
 

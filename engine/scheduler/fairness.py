@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from engine.ids import TenantId
 
@@ -73,9 +73,10 @@ class FairShare:
         """The lower, the sooner it is served; all are equal where arrival decides."""
         return self.account(tenant).counter if self.fairness == "vtc" else 0.0
 
-    def set_weight(self, tenant: TenantId, weight: float) -> None:
-        """Its share relative to others, from now on."""
-        self.account(tenant).weight = max(weight, LEAST_WEIGHT)
+    def set_weights(self, weights: Mapping[TenantId, float]) -> None:
+        """Shares relative to one another, from now on; 1 for those not named."""
+        for tenant in {*self._accounts, *weights}:
+            self.account(tenant).weight = max(weights.get(tenant, 1.0), LEAST_WEIGHT)
 
     def starts_waiting(self, tenant: TenantId, now_s: float, *, returns: bool) -> None:
         """Its first request waits; one that ``returns`` is lifted, one whose running request was preempted is not."""

@@ -135,10 +135,9 @@ class Scheduler:
         return outcomes
 
     def set_allowances(self, *, tenants: Mapping[TenantId, Allowance], keys: Mapping[str, Allowance]) -> None:
-        """From now on these hold for the tenants and keys named, and others' stay; what runs is not stopped for it."""
+        """Replace every limit and weight, from the next plan on; what runs is not stopped for it."""
         self.allowances.replace(tenants=tenants, keys=keys)
-        for tenant, allowance in tenants.items():
-            self.shares.set_weight(tenant, allowance.weight)
+        self.shares.set_weights({tenant: allowance.weight for tenant, allowance in tenants.items()})
 
     def most_tokens(self, tenant: TenantId, key: str | None) -> int:
         """Prompt and output of the longest sequence that a tenant and key may have. Any thread."""

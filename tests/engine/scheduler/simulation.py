@@ -76,6 +76,7 @@ class Simulation:
         )
         self.finished: dict[int, Sequence] = {}
         self.plans: list[StepPlan] = []
+        self.allowances: dict[TenantId, Allowance] = {}
         self._next_key = 0
 
     def submit(
@@ -122,7 +123,8 @@ class Simulation:
 
     def allow(self, tenant: str, **limits: float) -> None:
         """Set one tenant's allowance."""
-        self.scheduler.set_allowances(tenants={TenantId(tenant): Allowance(**limits)}, keys={})  # type: ignore[arg-type]
+        self.allowances[TenantId(tenant)] = Allowance(**limits)  # type: ignore[arg-type]
+        self.scheduler.set_allowances(tenants=self.allowances, keys={})
 
     def step(self) -> StepPlan:
         """Plan, run, settle, and check everything."""
