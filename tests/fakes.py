@@ -63,7 +63,8 @@ class ScriptedGate:
         """Its size."""
         return self.sizes[adapter]
 
-    def on_device(self) -> list[AdapterId]:
+    @property
+    def resident(self) -> list[AdapterId]:
         """Those that hold pages."""
         return list(self._pages)
 

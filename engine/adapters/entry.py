@@ -98,9 +98,14 @@ class AdapterEntry:
     """Times it came to the device."""
 
     @property
+    def is_pinned_to_device(self) -> bool:
+        """Whether its pages stay on the device when nothing runs with it."""
+        return self.pin is not None and self.pin.tier == "device"
+
+    @property
     def is_idle(self) -> bool:
         """On the device, or not, and nothing holds it there."""
-        return self.load is None and not self.leases and not self.holds and (self.pin is None or self.pin.tier != "device")
+        return self.load is None and not self.leases and not self.holds and not self.is_pinned_to_device
 
     def tier(self, *, in_host: bool) -> Tier:
         """Where a request that comes now finds its weights."""

@@ -13,7 +13,7 @@ from engine.adapters.tiers import HostTier
 from engine.errors import AdapterNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from engine.adapters.entry import Pin
     from engine.adapters.listener import LeftBecause
@@ -43,7 +43,7 @@ class AdapterResidency:
     ) -> None:
         self.entries: dict[AdapterId, AdapterEntry] = {}
         self.roster = Roster()
-        self._resident: dict[AdapterId, AdapterEntry] = {}
+        self.resident: dict[AdapterId, AdapterEntry] = {}
         self.table = table
         self.disk = disk
         self.host = HostTier(budget_bytes=host_budget_bytes, may_leave=self._may_leave_host)
@@ -70,10 +70,6 @@ class AdapterResidency:
     def pages(self, adapter: AdapterId) -> int:
         """Arena pages it needs or holds."""
         return self.entry(adapter).record.num_pages
-
-    def on_device(self) -> Collection[AdapterId]:
-        """All whose pages are on the device."""
-        return self._resident.keys()
 
     def want(self, adapter: AdapterId, now_s: float, *, request: RequestId | None = None, to_tier: Tier = "device") -> WaitReason:
         """Start bringing it to a tier, or go on; answers what a request for it waits for."""
@@ -119,7 +115,7 @@ class AdapterResidency:
 
     def is_pinned(self, adapter: AdapterId) -> bool:
         """Whether its pages stay on the device when nothing runs with it."""
-        return self._is_pinned_to_device(self.entry(adapter))
+        return self.entry(adapter).is_pinned_to_device
 
     def reserve(self) -> int:
         """Pages that KV must leave so that every adapter can come in: the pinned ones and the largest other. Any thread."""
@@ -128,7 +124,7 @@ class AdapterResidency:
     def evictable(self) -> Iterator[Candidate]:
         """Idle adapters on the device that no lease, no pin and no move of a name holds."""
         now_s = self._clock.now_s()
-        for entry in self._resident.values():
+        for entry in self.resident.values():
             if entry.is_idle:
                 yield Candidate(
                     adapter=entry.record.id,
@@ -141,7 +137,7 @@ class AdapterResidency:
 
     def evictable_pages(self, *, besides: AdapterId | None = None) -> int:
         """Pages of those that are evictable, but one."""
-        return sum(len(entry.pages) for adapter, entry in self._resident.items() if adapter != besides and entry.is_idle)
+        return sum(len(entry.pages) for adapter, entry in self.resident.items() if adapter != besides and entry.is_idle)
 
     def evict_for_room(self, adapters: Iterable[AdapterId]) -> None:
         """Take these off the device to make room; each must be evictable."""
@@ -174,7 +170,7 @@ class AdapterResidency:
         """Its weights are in these pages."""
         entry.pages = pages
         entry.on_device = True
-        self._resident[entry.record.id] = entry
+        self.resident[entry.record.id] = entry
         self.touch(entry)
 
     def remove(self, adapter: AdapterId) -> None:
@@ -197,7 +193,7 @@ class AdapterResidency:
         pages, entry.pages = entry.pages, []
         self._pool.give_back(pages)
         entry.on_device = False
-        del self._resident[entry.record.id]
+        del self.resident[entry.record.id]
         wanted, entry.leave_to = entry.leave_to, None
         if wanted == "disk":
             self.host.drop(entry.record.id)
@@ -228,8 +224,8 @@ class AdapterResidency:
 
     def holders(self) -> Iterator[AdapterEntry]:
         """Every version that has pages of the arena, or is on its way to some."""
-        yield from self._resident.values()
-        yield from (entry for adapter, entry in self.loads.under_way.items() if adapter not in self._resident)
+        yield from self.resident.values()
+        yield from (entry for adapter, entry in self.loads.under_way.items() if adapter not in self.resident)
 
     def check(self) -> None:
         """Counts agree with the pool and with those that hold pages; what lies idle has none, and is not looked at."""
@@ -241,7 +237,7 @@ class AdapterResidency:
         assert None not in leased
         assert len(leased) == self.table.num_slots - self.table.num_free
         for entry in held:
-            assert bool(entry.pages) == entry.on_device == (entry.record.id in self._resident), entry.record.id
+            assert bool(entry.pages) == entry.on_device == (entry.record.id in self.resident), entry.record.id
 
     def trim_host(self) -> None:
         """Bring the host tier back under its budget."""
@@ -252,6 +248,3 @@ class AdapterResidency:
         entry = self.entries.get(adapter)
         held = entry is not None and (entry.holds > 0 or (entry.pin is not None and entry.pin.tier == "host"))
         return not self.loads.is_using_host(adapter) and not held
-
-    def _is_pinned_to_device(self, entry: AdapterEntry) -> bool:
-        return entry.pin is not None and entry.pin.tier == "device"

@@ -89,7 +89,7 @@ class Admission:
     def _could_run(self, draft: StepDraft) -> dict[Group, list[tuple[Rank, Lane]]]:
         """Lanes that had no turn and whose adapter is there, by group."""
         has_place = self._running.num_adapters < self._limits.max_adapters
-        adapters: list[AdapterId | None] = [None, *(self._gate.on_device() if has_place else self._running.adapters)]
+        adapters: list[AdapterId | None] = [None, *(self._gate.resident if has_place else self._running.adapters)]
         found: dict[Group, list[tuple[Rank, Lane]]] = {}
         for adapter in adapters:
             for lane in self._waiting.lanes_of(adapter):

@@ -17,7 +17,8 @@ class AdapterGate(Protocol):
         """Only ``device`` can be leased."""
         ...
 
-    def on_device(self) -> Collection[AdapterId]:
+    @property
+    def resident(self) -> Collection[AdapterId]:
         """All whose pages are on the device, those that leave included."""
         ...
 
