@@ -1,4 +1,4 @@
-"""``python -m engine.bench mixed|flat|load|naive [--json]``: measure and tell."""
+"""``python -m engine.bench mixed|flat|load|naive|fair|starve|evict|sched [--json]``: measure and tell."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from engine.bench.evict import evict
+from engine.bench.fair import fair
 from engine.bench.figures import as_json, table
 from engine.bench.flat import flat
 from engine.bench.load import load
@@ -15,6 +17,8 @@ from engine.bench.naive import naive
 from engine.bench.options import parse_options
 from engine.bench.peers import PeerMissing
 from engine.bench.rig import open_rig
+from engine.bench.sched import sched
+from engine.bench.starve import starve
 from engine.errors import LoradeckError
 
 if TYPE_CHECKING:
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from engine.bench.rig import Rig
 
 MODES: dict[Mode, Callable[[Rig], list[Figure]]] = {"mixed": mixed, "flat": flat, "load": load, "naive": naive}
+WITHOUT_MODEL: dict[Mode, Callable[[int], list[Figure]]] = {"fair": fair, "starve": starve, "evict": evict, "sched": sched}
+"""By seed; they need no base."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -43,16 +49,22 @@ def main(arguments: Sequence[str]) -> int:
 
 def measure(options: Options) -> None:
     """A table a mode; with ``--json`` then one object: a single mode's figures at its top, or each mode's under its name."""
-    rig = open_rig(options)
+    rig = open_rig(options) if MODES.keys() & set(options.modes) else None
     machine = machine_facts()
     told: dict[str, dict[str, object]] = {}
     for mode in options.modes:
-        figures = MODES[mode](rig)
+        figures = WITHOUT_MODEL[mode](options.seed) if rig is None or mode in WITHOUT_MODEL else MODES[mode](rig)
         print(table(mode, figures), end="\n\n", flush=True)
         told[mode] = as_json(figures)
     print(", ".join(f"{name} {value}" for name, value in machine.items()))
     if options.json:
-        run = {"rows": options.rows, "prompt_tokens": options.prompt_tokens, "new_tokens": options.new_tokens, "repeats": options.repeats}
+        run = {
+            "seed": options.seed,
+            "rows": options.rows,
+            "prompt_tokens": options.prompt_tokens,
+            "new_tokens": options.new_tokens,
+            "repeats": options.repeats,
+        }
         figures_of = {"mode": options.modes[0], **told[options.modes[0]]} if len(told) == 1 else told
         print(json.dumps({**figures_of, "run": run, "machine": machine}))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-How = Literal["measured", "computed"]
+How = Literal["measured", "computed", "simulated"]
 Value = float | int | str | bool | None
 
 
@@ -26,7 +26,8 @@ class Figure:
     spread: tuple[float, float] | None = None
     """Smallest and largest of what ``value`` is the median of."""
     how: How = "measured"
-    """``measured``: timed or counted in this run, or a ratio of such. ``computed``: arithmetic beyond what ran, or given."""
+    """``measured``: timed or counted in this run, or a ratio of such. ``computed``: arithmetic beyond what ran, or given.
+    ``simulated``: counted or timed on a simulated clock."""
 
 
 def ratio(above: float | None, below: float | None) -> float | None:

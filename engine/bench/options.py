@@ -12,7 +12,7 @@ from engine.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-Mode = Literal["mixed", "flat", "load", "naive"]
+Mode = Literal["mixed", "flat", "load", "naive", "fair", "starve", "evict", "sched"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +34,18 @@ class Options:
     registered: int
     loads: int
     max_replicas: int
+    seed: int
     settle_s: float
 
 
 def parse_options(arguments: Sequence[str]) -> Options:
     """Flags to options; exits with usage on what it does not know."""
     parser = argparse.ArgumentParser(prog="python -m engine.bench", description="Measure on the CPU, against peers, in one run.")
-    parser.add_argument("modes", nargs="+", choices=get_args(Mode), metavar="mixed|flat|load|naive", help="what to measure, in this order")
+    parser.add_argument("modes", nargs="+", choices=get_args(Mode), metavar="|".join(get_args(Mode)), help="what to measure, in this order")
     parser.add_argument("--json", action="store_true", help="end with one JSON object on the last line")
     _add_engine(parser)
     _add_traffic(parser)
+    parser.add_argument("--seed", type=_at_least(0), default=7, help="fair, starve, evict: of the arrivals (default: %(default)s)")
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="leave out transformers and peft")
     parser.add_argument("--vllm-python", type=Path, help="interpreter of an environment with vLLM for CPU, to measure against it too")
     given = vars(parser.parse_args(arguments))

@@ -10,7 +10,7 @@ from engine.scheduler.queues import rank, rank_of_lane
 from engine.scheduler.turns import Turns
 
 if TYPE_CHECKING:
-    from engine.ids import AdapterId, WaitReason
+    from engine.ids import AdapterId, TenantId, WaitReason
     from engine.scheduler.budget import StepDraft
     from engine.scheduler.drain import Drain
     from engine.scheduler.queues import Group, Lane, Rank, WaitingQueue
@@ -37,6 +37,8 @@ class Admission:
         self._running = running
         self._waiting = waiting
         self._drain = drain
+        self._load_for: dict[AdapterId, TenantId] = {}
+        """Whose request each load was begun for, until it is used. Charged then: a charge before would let others take its pages."""
 
     def admit(self, draft: StepDraft, now_s: float) -> None:
         """Add rows for waiting sequences in order. What blocks a head blocks its lane only, except that nobody overtakes to KV pages.
@@ -163,7 +165,7 @@ class Admission:
             begins = self._gate.state(adapter) != "loading"
             reason = self._gate.want(adapter, now_s)
             if begins and reason != "draining":
-                self._shares.charge(lane.head.tenant, LOADED_PAGE * self._gate.pages(adapter))
+                self._load_for[adapter] = lane.head.tenant
         if reason == "adapter_pages":
             self._drain.note_blocked(adapter, now_s)
         return reason
@@ -184,6 +186,9 @@ class Admission:
             self._gate.lease(sequence.adapter)
             sequence.leased = True
             self._drain.note_admitted(sequence.adapter)
+            began = self._load_for.pop(sequence.adapter, None)
+            if began is not None:
+                self._shares.charge(began, LOADED_PAGE * self._gate.pages(sequence.adapter))
         shared = self._prefix.lookup(sequence)
         needed = self._resources.pages_for(sequence.num_tokens) - len(shared)
         has_room = self._reclaimer.make_kv_room(needed)

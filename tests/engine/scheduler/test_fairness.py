@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.ids import TenantId
+from engine.memory.reclaim import Floors
 from engine.scheduler.fairness import OUTPUT_TOKEN, PAGE_STEP, PROMPT_TOKEN, FairShare
 from tests.engine.scheduler.simulation import STEP_S, Simulation, limits
 
@@ -164,3 +165,15 @@ def test_a_light_tenant_gets_a_place_although_a_heavy_one_has_many_adapters() ->
         sim.step()
         assert sim.clock.now_s() - asked_s <= (10 + 2 * 2 * (8 + 3)) * STEP_S
     assert len(queued) == 12
+
+
+def test_loads_for_two_tenants_do_not_push_one_another_out() -> None:
+    """One place and no drain: a load is paid when it is used, so whose turn it is stays so until then, and everything finishes."""
+    sim = Simulation(
+        num_pages=40, sizes={"x": 16, "y": 16}, load_s=2 * STEP_S, floors=Floors(kv=20, adapter=4), bounds=limits(drain_after_s=1e9)
+    )
+    for _ in range(20):
+        for tenant, adapter in (("a", "x"), ("b", "y")):
+            sim.submit(4, max_tokens=3, tenant=tenant, adapter=adapter)
+    sim.run(max_steps=800)
+    assert len(sim.gate.evicted) < 40

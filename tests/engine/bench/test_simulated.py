@@ -1,0 +1,58 @@
+"""The figures that need no model, in small: the same scheduler, pages and eviction, on a simulated clock."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine.bench.__main__ import main
+from engine.bench.evict import Popularity, evict
+from engine.bench.fair import Crowd, fair
+from engine.bench.figures import Figure, as_json
+from engine.bench.sched import Queue
+from engine.bench.starve import Places, starve
+
+
+def told(figures: list[Figure]) -> dict[str, float]:
+    """Values by key."""
+    return {figure.key: figure.value for figure in figures if isinstance(figure.value, float | int)}
+
+
+def test_light_tenants_are_served_at_once() -> None:
+    """A flood of one tenant does not reach the others, and nothing is lost by it; the same seed gives the same figures."""
+    small = Crowd(seconds=8.0, seats=8, light_rate=3.5)
+    figures = told(fair(3, small))
+    assert figures["ratio"] < 0.2
+    assert figures["tokens_ratio"] == pytest.approx(1.0, abs=0.03)
+    assert figures == told(fair(3, small))
+
+
+def test_rare_adapters_get_their_turn() -> None:
+    """Draining serves them within its bound and costs next to nothing."""
+    figures = told(starve(3, Places(seconds=20.0, rare_rate=0.2, drain_after_s=0.5)))
+    assert figures["ratio"] < 0.5
+    assert figures["tokens_ratio"] == pytest.approx(1.0, abs=0.05)
+
+
+def test_pages_and_frequency_beat_slots() -> None:
+    """In the same bytes, more small adapters stay."""
+    figures = told(evict(3, Popularity(adapters=100, slots=3, requests=1500, warm_up=500)))
+    assert figures["pages_gdsf_hit_rate"] > figures["pages_lru_hit_rate"] > figures["slots_lru_hit_rate"]
+
+
+def test_every_step_is_timed() -> None:
+    """So many steps, each of which took time."""
+    costs = Queue(seats=4, waiting=10, settle=2, steps=5).step_ms(tenants=3, adapters=3)
+    assert len(costs) == 5
+    assert all(cost > 0 for cost in costs)
+
+
+def test_no_base_is_opened(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """These modes run where no model is; the last line is JSON with the seed."""
+    monkeypatch.setattr("engine.bench.__main__.open_rig", None)
+    monkeypatch.setattr("engine.bench.__main__.WITHOUT_MODEL", {"fair": lambda seed: [Figure(key="seed", label="", value=seed)]})
+    assert main(["fair", "--json", "--seed", "5"]) == 0
+    line = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (line["mode"], line["seed"], line["run"]["seed"]) == ("fair", 5, 5)
+    assert as_json([Figure(key="a.b", label="", value=1)])["a"] == {"b": 1}
