@@ -177,14 +177,7 @@ class Engine:
         caller.need_for(owner, "operator")
         self._live_loop()
         return self._registrar.register(
-            source,
-            alias=alias,
-            tenant=owner,
-            dry_run=dry_run,
-            replace=replace,
-            compatible_base=compatible_base,
-            prove=prove,
-            caller=caller,
+            source, alias=alias, tenant=owner, dry_run=dry_run, replace=replace, compatible_base=compatible_base, prove=prove, caller=caller
         )
 
     def unregister(self, alias: str, *, tenant: TenantId | None = None, caller: Caller = SYSTEM) -> None:
