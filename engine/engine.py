@@ -60,7 +60,6 @@ class Engine:
         self.settings = settings
         self.clock: Clock = clock or MonotonicClock()
         self.gate = Gate(self.clock)
-        """The limits of tenants and keys."""
         self._stuck_after_s = stuck_after_s
         self._loop: EngineLoop | None = None
         self._data = DataLock(settings.data)
@@ -74,8 +73,7 @@ class Engine:
         self._loop = EngineLoop(self._host, self.clock)
         self._host.attach(self._loop)
         self._control = self._host.control = Control(self._host)
-        self._router = Router(self._host)
-        self._registrar = Registrar(self._host, self.settings)
+        self._router, self._registrar = Router(self._host), Registrar(self._host, self.settings)
         self.operations = Operations(self._host, self._registrar)
         self._watchdog = Watchdog(self._host, self._loop, stuck_after_s=self._stuck_after_s)
         self.tenants = Tenants(self._host.catalog.store, self.gate, self.clock, listens_on_loopback=self.settings.is_loopback)
@@ -170,8 +168,8 @@ class Engine:
     ) -> Registration:
         """Validate a PEFT folder and serve it as ``alias`` of ``tenant``, or of the caller's. Blocks: call it in a thread.
 
-        Raises Forbidden, SourceNotAllowed, InvalidRequest, AdapterRefused or Conflict; a refusal changes nothing. With
-        ``prove="first_load"`` the probe waits until the adapter first comes to the device; until it passed, the adapter answers nothing.
+        Raises Forbidden, SourceNotAllowed, InvalidRequest, AdapterRefused or Conflict; a refusal changes nothing. ``prove="first_load"``
+        puts the probe off until the adapter first comes to the device; until it passed, the adapter answers nothing.
         """
         owner = caller.home if tenant is None else tenant
         caller.need_for(owner, "operator")

@@ -82,7 +82,7 @@ class Guard:
             if scope["type"] == "http" and (scope["method"], path) == SIGN_IN:
                 return
             state["caller"] = self._prove(path, headers)
-        elif "caller" not in state and not state.get("is_open") and not within(path, "/v1", "/api"):
+        elif "caller" not in state and not state.get("is_open") and not path.startswith(("/v1/", "/api/")):
             raise Unauthorized("Sign in first.", code="not_signed_in")
 
     def _prove(self, path: str, headers: Headers) -> Caller:
@@ -98,11 +98,6 @@ class Guard:
         if self._door == "api" and caller.role is None and path not in OF_ANY_KEY:
             raise Forbidden("This key may call models and nothing else.", expected="a key with a role", found=None)
         return caller
-
-
-def within(path: str, *roots: str) -> bool:
-    """Whether it is one of the roots or below one."""
-    return any(path == root or path.startswith(f"{root}/") for root in roots)
 
 
 def check_local(headers: Headers) -> None:
