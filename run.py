@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
 from engine import Engine, LoradeckError, Settings
+from engine.admin.accounts import has_admin
 from engine.api.app import build_app
 from engine.api.log_lines import OneLineFormatter
 from engine.demo.install import install_demo
@@ -54,10 +55,10 @@ def open_port(settings: Settings) -> socket.socket:
     where = f"{settings.host}:{settings.port}"
     try:
         family, _, _, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
-        if not ipaddress.ip_address(address[0]).is_loopback:
+        if not ipaddress.ip_address(address[0]).is_loopback and not has_admin(settings):
             raise CannotListen(
                 f"Loradeck does not listen on {where}: other machines could reach it, and there is no admin account to keep strangers out. "
-                "Use --host 127.0.0.1, and a tunnel such as ssh -L to reach it from elsewhere."
+                "Make one with python -m engine.admin add NAME, or use --host 127.0.0.1."
             )
         return socket.create_server(address, family=family)
     except OSError as error:

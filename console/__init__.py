@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from fastapi import Request
+from fastapi.responses import RedirectResponse, Response
 from nicegui import app as console_app
 from nicegui import ui
 
-from console.feed import Feed
+from console.feed import Feed, Feeds
+from console.login import add_login
 from console.pages.adapters import adapters_page
 from console.pages.cold_warm import cold_warm_page
 from console.pages.overview import overview_page
 from console.pages.playground import playground_page
 from console.security import ConsoleGuard, storage_secret
 from console.theme import STATIC, install_assets
+from console.visitor import Visitor, close_pages_of
 from engine import ColdWarm
 
 if TYPE_CHECKING:
@@ -30,28 +34,16 @@ RECONNECT_S: Final = 30.0
 
 def build(engine: Engine, app: FastAPI, cold_warm: ColdWarm | None = None) -> None:
     """Mount the console at ``/`` of ``app``, last of all, since what is mounted before keeps its paths; None makes the comparison."""
-    feed = Feed(engine)
+    feeds = Feeds(engine)
     comparison = cold_warm or ColdWarm(engine)
-    console_app.on_startup(feed.sample)
-    console_app.timer(SAMPLE_S, feed.sample)
+    console_app.on_startup(feeds.sample)
+    console_app.timer(SAMPLE_S, feeds.sample)
     console_app.add_static_files("/static", STATIC, max_cache_age=0)
     install_assets()
 
-    @ui.page("/", title="Overview · Loradeck")
-    def overview() -> None:
-        overview_page(feed, engine)
-
-    @ui.page("/adapters", title="Adapters · Loradeck")
-    def adapters(request: Request) -> None:
-        adapters_page(feed, engine, request.query_params)
-
-    @ui.page("/playground", title="Playground · Loradeck")
-    def playground() -> None:
-        playground_page(feed, engine)
-
-    @ui.page("/cold-warm", title="Cold and warm · Loradeck")
-    def cold_against_warm() -> None:
-        cold_warm_page(feed, engine, comparison)
+    _add_pages(engine, feeds, comparison)
+    add_login(engine, app)
+    console_app.on_startup(lambda: _follow_sessions(engine))
 
     ui.run_with(
         app,
@@ -66,4 +58,34 @@ def build(engine: Engine, app: FastAPI, cold_warm: ColdWarm | None = None) -> No
         session_middleware_kwargs={"same_site": "lax", "max_age": 43200},
         show_welcome_message=False,
     )
-    app.add_middleware(ConsoleGuard)
+    app.add_middleware(ConsoleGuard, engine=engine)
+
+
+def _add_pages(engine: Engine, feeds: Feeds, comparison: ColdWarm) -> None:
+    def seen() -> Feed:
+        return feeds.of(Visitor(engine).caller.tenant)
+
+    @ui.page("/", title="Overview · Loradeck")
+    def overview() -> None:
+        overview_page(seen(), engine)
+
+    @ui.page("/adapters", title="Adapters · Loradeck")
+    def adapters(request: Request) -> None:
+        adapters_page(seen(), engine, request.query_params)
+
+    @ui.page("/playground", title="Playground · Loradeck")
+    def playground() -> None:
+        playground_page(seen(), engine)
+
+    @ui.page("/cold-warm", title="Cold and warm · Loradeck")
+    def cold_against_warm() -> Response | None:
+        if Visitor(engine).caller.tenant is not None:
+            return RedirectResponse("/")  # what is compared may be another tenant's
+        cold_warm_page(seen(), engine, comparison)
+        return None
+
+
+def _follow_sessions(engine: Engine) -> None:
+    """Whoever signs out, or loses an account, loses the open pages too."""
+    loop = asyncio.get_running_loop()
+    engine.tenants.sessions.on_end.append(lambda session: close_pages_of(session, loop))

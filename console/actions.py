@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from nicegui import run
 
 from console import format as fmt
+from console.visitor import Visitor
 from console.widgets.refusal import show_refusal
-from engine import LOCAL, LoradeckError, NotReady, TenantId
+from engine import LoradeckError, NotReady, TenantId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from console.feed import Feed
     from console.widgets.toast import Toasts
-    from engine import AdapterRow, ControlOutcome, Engine, Registration, Request, Tier, TokenStream, Verb
+    from engine import AdapterRow, Caller, ControlOutcome, Engine, Registration, Request, Tier, TokenStream, Verb
 
 ANSWER_WITHIN_S: Final = 30.0
 DONE_WORDS: Final = {"warm": "Warmed", "pin": "Pinned", "unpin": "Unpinned", "evict": "Evicted"}
@@ -43,7 +44,12 @@ class Actions:
         self._engine = engine
         self._toasts = toasts
         self._feed = feed
-        self.caller = LOCAL
+        self._visitor = Visitor(engine)
+
+    @property
+    def caller(self) -> Caller:
+        """Who acts, with the rights of this moment. Raises Unauthorized once their session has ended."""
+        return self._visitor.caller
 
     async def preview(self, command: Command) -> ControlOutcome:
         """What ``command`` would do. Raises LoradeckError where it would be refused."""
@@ -92,7 +98,9 @@ class Actions:
 
     def submit(self, request: Request) -> TokenStream:
         """Send a request on the same road as HTTP. Raises LoradeckError at once where it is refused."""
-        return self._engine.submit(request)
+        caller = self.caller
+        reach: Literal["own", "all"] = "all" if caller.tenant is None else "own"
+        return self._engine.submit(replace(request, tenant=caller.home, reach=reach))
 
     async def prompt_ids(self, prompt: str) -> tuple[int, ...]:
         """A user turn in the base's chat template, as tokens; made off the loop. Raises LoradeckError when the template objects."""

@@ -7,12 +7,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from console.history import Ring, spark_path
-from engine import EMPTY
+from engine import EMPTY, narrow_events, narrow_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from engine import AdapterRow, Engine, EngineSnapshot, Event, RatesSnapshot, Settings, StepRecord
+    from engine import AdapterRow, Engine, EngineSnapshot, Event, RatesSnapshot, Settings, StepRecord, TenantId
 
 STALE_AFTER_S: Final = 5.0
 """A snapshot older than this is shown greyed, with its age."""
@@ -44,11 +44,33 @@ SERIES: Final[dict[str, Callable[[EngineSnapshot], float | None]]] = {
 }
 
 
-class Feed:
-    """The engine as pages see it. Sampled once a second on the asyncio loop; pages pull at their own pace."""
+class Feeds:
+    """One feed for those who may see everything, and one for each tenant that somebody looked at."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._of: dict[TenantId | None, Feed] = {None: Feed(engine)}
+
+    def of(self, tenant: TenantId | None) -> Feed:
+        """What its people may see."""
+        if tenant not in self._of:
+            self._of[tenant] = Feed(self._engine, tenant)
+            self._of[tenant].sample()
+        return self._of[tenant]
+
+    def sample(self) -> None:
+        """Take one look for all."""
+        for feed in list(self._of.values()):
+            feed.sample()
+
+
+class Feed:
+    """The engine as pages see it. Sampled once a second on the asyncio loop; pages pull at their own pace."""
+
+    def __init__(self, engine: Engine, tenant: TenantId | None = None) -> None:
+        self._engine = engine
+        self._tenant = tenant
+        """Whose numbers it shows; None is everybody's."""
         self.snapshot: EngineSnapshot = EMPTY
         self.rings: dict[str, Ring] = {name: Ring() for name in SERIES}
         self.events: deque[tuple[int, Event]] = deque(maxlen=EVENTS_KEPT)
@@ -65,7 +87,7 @@ class Feed:
 
     def sample(self) -> None:
         """Take one look at the engine: the only periodic reader in the process."""
-        snapshot = self._engine.snapshot()
+        snapshot = narrow_snapshot(self._engine.snapshot(), self._tenant)
         if snapshot.adapters is not self.snapshot.adapters and snapshot.adapters != self.snapshot.adapters:
             self.adapters_revision += 1
         self.snapshot = snapshot
@@ -77,7 +99,7 @@ class Feed:
 
     def steps(self, after: int) -> tuple[StepRecord, ...]:
         """Forward passes after step number ``after``."""
-        return self._engine.steps(after)
+        return self._engine.steps(after) if self._tenant is None else ()
 
     def adapter(self, ref: str) -> AdapterRow | None:
         """The row of a version id or an alias; None when it is not registered."""
@@ -115,7 +137,7 @@ class Feed:
         after = self.events[-1][0] if self.events else 0
         if self.snapshot.event and self.snapshot.event == after:
             return
-        page = self._engine.events(after)
+        page = narrow_events(self._engine.events(after), self._engine.snapshot().adapters, self._tenant)
         self.events.extend(page.events)
         self.lost_events += page.lost
 

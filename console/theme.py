@@ -67,7 +67,7 @@ def frame(title: str, feed: Feed, caller: Caller = LOCAL) -> Iterator[Shell]:
             if title != "Overview":
                 status_strip(live)
             reconnect_banner()
-            if feed.settings.is_loopback:
+            if caller.kind == "local":
                 local_banner()
             with box("page", "main").props("id=page tabindex=-1") as page:
                 toasts = Toasts()

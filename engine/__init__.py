@@ -56,6 +56,13 @@ from engine.events import (
     RequestFailed,
     RequestPreempted,
 )
+from engine.gateway.scope import (
+    narrow_events,
+    narrow_snapshot,
+)
+from engine.gateway.sessions import (
+    Session,
+)
 from engine.ids import (
     DEFAULT_TENANT,
     SHARED_TENANT,
@@ -193,6 +200,7 @@ __all__ = [
     "Role",
     "RunningRow",
     "SamplingParams",
+    "Session",
     "Settings",
     "SourceNotAllowed",
     "StartState",
@@ -214,4 +222,6 @@ __all__ = [
     "WaitReason",
     "WaitingRow",
     "demo_voices",
+    "narrow_events",
+    "narrow_snapshot",
 ]

@@ -18,7 +18,7 @@ from engine.process import release_team
 from engine.registration import Registrar
 from engine.router import ModelCard, Router, unknown_model
 from engine.submission import queue_all
-from engine.tenants.tenants import Tenants
+from engine.tenants.opening import open_tenants
 from engine.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Engine:
         self._router, self._registrar = Router(self._host), Registrar(self._host, self.settings)
         self.operations = Operations(self._host, self._registrar)
         self._watchdog = Watchdog(self._host, self._loop, stuck_after_s=self._stuck_after_s)
-        self.tenants = Tenants(self._host.catalog.store, self.gate, self.clock, listens_on_loopback=self.settings.is_loopback)
+        self.tenants = open_tenants(self._host, self._loop, self.gate)
         release_team()
         self._loop.start()
         self._watchdog.start()

@@ -19,7 +19,7 @@ def open_accounts(settings: Settings, gate: Gate) -> Tenants:
     settings.data.mkdir(parents=True, exist_ok=True)
     shutil.copy(empty_database(), settings.data / "loradeck.db")
     store = Store(settings.database_url)
-    return Tenants(store, gate, MonotonicClock(), listens_on_loopback=settings.is_loopback)
+    return Tenants(store, gate, MonotonicClock(), listens_on_loopback=settings.is_loopback, limit=gate.set_allowances)
 
 
 @cache

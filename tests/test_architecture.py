@@ -80,7 +80,7 @@ WHOLE = {
     "versions",
     "watchdog",
 }
-DOORS = {"api", "training", "bench", "demo", "deploy"}
+DOORS = {"admin", "api", "training", "bench", "demo", "deploy"}
 
 NO_TORCH = ("engine/scheduler/", "engine/cache/prefix.py", "engine/memory/pages.py")
 THIRD_PARTY_OF_KERNELS = {"torch", "triton", "numba", "llvmlite", "numpy"}

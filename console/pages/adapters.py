@@ -8,6 +8,7 @@ from console import theme
 from console.actions import Actions
 from console.adapter_view import AdapterView
 from console.query import AdapterQuery
+from console.visitor import Visitor
 from console.widgets.adapter_drawer import adapter_drawer
 from console.widgets.adapter_table import adapter_table, filter_bar, view_bar
 from console.widgets.elements import box
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def adapters_page(feed: Feed, engine: Engine, address: Mapping[str, str]) -> None:
     """The list, and the drawer of the one that is open."""
-    with theme.frame("Adapters", feed) as shell:
+    with theme.frame("Adapters", feed, Visitor(engine).caller) as shell:
         shell.page.classes("flush")
         actions = Actions(engine, shell.toasts, feed)
         view = AdapterView(feed, AdapterQuery.from_address(address))

@@ -9,6 +9,7 @@ from console import theme
 from console.actions import Actions
 from console.feed import kv_share
 from console.verdict import LONG_WAIT_S, verdict
+from console.visitor import Visitor
 from console.widgets.change_list import change_card
 from console.widgets.elements import box, drawing, icon_svg, say, text
 from console.widgets.memory_bar import memory_card
@@ -27,7 +28,7 @@ ADAPTER_REASONS: Final = frozenset({"adapter_loading", "adapter_pages"})
 
 def overview_page(feed: Feed, engine: Engine) -> None:
     """Everything on one screen."""
-    with theme.frame("Overview", feed) as shell:
+    with theme.frame("Overview", feed, Visitor(engine).caller) as shell:
         live = shell.live
         verdict_card(live)
         memory_card(live)

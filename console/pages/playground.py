@@ -9,6 +9,7 @@ from nicegui import ui
 from console import theme
 from console.actions import Actions
 from console.batch import Batch
+from console.visitor import Visitor
 from console.widgets.batch_result import BatchResult
 from console.widgets.elements import box, button, enable, text
 from console.widgets.lanes import Lane
@@ -39,7 +40,7 @@ PROMPTS: Final = (
 
 def playground_page(feed: Feed, engine: Engine) -> None:
     """Toolbar, lanes, shared steps."""
-    with theme.frame("Playground", feed) as shell:
+    with theme.frame("Playground", feed, Visitor(engine).caller) as shell:
         bench = Bench(feed, Actions(engine, shell.toasts, feed))
         bench.build()
         shell.live.every(bench.settle)

@@ -35,7 +35,7 @@ class Gate:
         self._tenants: dict[str, Meter] = {}
         self._keys: dict[str, Meter] = {}
 
-    def set_allowances(self, tenants: Mapping[str, Allowance], keys: Mapping[str, Allowance]) -> None:
+    def set_allowances(self, tenants: Mapping[TenantId, Allowance], keys: Mapping[str, Allowance]) -> None:
         """Replace every limit, now; what was counted stays counted."""
         with self._lock:
             for meters, allowances, kind in ((self._tenants, tenants, "tenant"), (self._keys, keys, "key")):

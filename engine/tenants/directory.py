@@ -29,7 +29,7 @@ class Directory:
         self.password_hashes: dict[str, str] = {}
         self.keys: dict[str, KeyRecord] = {}
         self.ring = KeyRing()
-        self.tenant_limits: dict[str, Allowance] = {}
+        self.tenant_limits: dict[TenantId, Allowance] = {}
         self.key_limits: dict[str, Allowance] = {}
         store.read(self._load)
 
@@ -92,7 +92,7 @@ class Directory:
         for key, secret_hash in keys.every(session):
             self.keys[key.id] = key
             self.ring.put(key.id, secret_hash)
-        self.tenant_limits = allowances.every(session, "tenant")
+        self.tenant_limits = {TenantId(name): limits for name, limits in allowances.every(session, "tenant").items()}
         self.key_limits = allowances.every(session, "key")
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from engine.gateway.gate import Gate
     from engine.registry.store import Store
 
+    Limit = Callable[[dict[TenantId, Allowance], dict[str, Allowance]], None]
+
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 MOST_USAGE_ROWS = 5000
 BUILT_IN = (DEFAULT_TENANT, SHARED_TENANT)
@@ -40,9 +42,17 @@ BUILT_IN = (DEFAULT_TENANT, SHARED_TENANT)
 class Tenants:
     """``users``, ``keys``, ``sessions`` and ``access`` hang on it."""
 
-    def __init__(self, store: Store, gate: Gate, clock: Clock, *, listens_on_loopback: bool) -> None:
+    def __init__(
+        self,
+        store: Store,
+        gate: Gate,
+        clock: Clock,
+        *,
+        listens_on_loopback: bool,
+        limit: Callable[[dict[TenantId, Allowance], dict[str, Allowance]], None],
+    ) -> None:
         self._store = store
-        self._gate = gate
+        self._on_limits = limit
         self.directory = Directory(store)
         self.sessions = Sessions(clock.now_s)
         self.users = Users(self.directory, self.sessions)
@@ -162,9 +172,9 @@ class Tenants:
         return after
 
     def _limit(self) -> None:
-        """The gate hears of all limits."""
+        """Whoever holds to them hears of all limits."""
         tenants, keys = dict(self.directory.tenant_limits), dict(self.directory.key_limits)
-        self._gate.set_allowances(tenants, keys)
+        self._on_limits(tenants, keys)
 
 
 def _subject(tenant: TenantRecord) -> Subject:

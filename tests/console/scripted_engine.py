@@ -38,6 +38,9 @@ from engine import (
     ValidationReport,
     Victim,
 )
+from engine.clock import MonotonicClock
+from engine.gateway.gate import Gate
+from tests.accounts import open_accounts
 from tests.console.scripted_stream import ChatTemplate, Stream, Tokenizer
 from tests.console.scripted_world import MIB, PAGE, made_up, rates, requests, tenants
 
@@ -45,8 +48,12 @@ from tests.console.scripted_world import MIB, PAGE, made_up, rates, requests, te
 class ScriptedEngine:
     """The public API. ``trouble`` shows a degraded hour; ``moves`` False freezes every number."""
 
-    def __init__(self, data: Path, *, num_adapters: int = 60, trouble: bool = False, moves: bool = True, cuda: bool = True) -> None:
-        self.settings = Settings(data=data)
+    def __init__(
+        self, data: Path, *, num_adapters: int = 60, trouble: bool = False, moves: bool = True, cuda: bool = True, host: str = "127.0.0.1"
+    ) -> None:
+        self.settings = Settings(data=data, host=host)
+        self.gate = Gate(MonotonicClock())
+        self.tenants = open_accounts(self.settings, self.gate)
         self.base_name = "Llama-3.1-8B" if cuda else "SmolLM2-135M-Instruct"
         self.tokenizer, self.chat_template = Tokenizer(), ChatTemplate()
         self.trouble, self.moves, self.cuda = trouble, moves, cuda

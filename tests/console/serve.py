@@ -9,6 +9,7 @@ import uvicorn
 from fastapi import FastAPI
 
 import console
+from engine import TenantId
 from tests.console.scripted_cold_warm import ScriptedColdWarm
 from tests.console.scripted_engine import ScriptedEngine
 
@@ -16,7 +17,18 @@ from tests.console.scripted_engine import ScriptedEngine
 def main(port: int, data: Path, flags: set[str]) -> None:
     """Serve until killed; ``/poke/{name}`` changes the world for a test."""
     number = 2000 if "many" in flags else 0 if "empty" in flags else 60
-    engine = ScriptedEngine(data, num_adapters=number, trouble="trouble" in flags, moves="still" not in flags, cuda="cpu" not in flags)
+    engine = ScriptedEngine(
+        data,
+        num_adapters=number,
+        trouble="trouble" in flags,
+        moves="still" not in flags,
+        cuda="cpu" not in flags,
+        host="0.0.0.0" if "accounts" in flags else "127.0.0.1",
+    )
+    if "accounts" in flags:
+        engine.tenants.create("acme")
+        for name, tenant in (("root", None), ("vera", TenantId("acme"))):
+            engine.tenants.users.add(name, "correct horse battery", role="viewer" if tenant else "admin", tenant=tenant)
     comparison = ScriptedColdWarm(wrong="wrong" in flags)
     app = FastAPI()
 

@@ -1,0 +1,74 @@
+"""In network mode the console is for people who are signed in, and shows each what they may see (C05, C09)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from tests.console.conftest import served
+
+PASSWORD = "correct horse battery"  # noqa: S105 - an account of the test
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A console that listens to others, with an admin and a viewer of one tenant."""
+    with served(tmp_path_factory.mktemp("network"), "accounts", "still") as address:
+        yield address
+
+
+@contextmanager
+def signed_in(console: str, name: str) -> Iterator[httpx.Client]:
+    """A browser's session."""
+    with httpx.Client(base_url=console) as client:
+        answer = client.post("/login", data={"name": name, "password": PASSWORD})
+        assert answer.status_code == 303
+        cookie = answer.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=lax" in cookie
+        yield client
+
+
+@pytest.mark.parametrize("path", ["/", "/adapters", "/playground", "/cold-warm", "/anything"])
+def test_pages_need_a_session(console: str, path: str) -> None:
+    """Nobody gets a page without one: they are sent to the form."""
+    answer = httpx.get(console + path)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+    assert httpx.get(console + path, headers={"cookie": "loradeck_session=ls-x"}).status_code == 303
+
+
+def test_sockets_need_a_session(console: str) -> None:
+    """Neither kind of transport opens."""
+    assert httpx.get(f"{console}/_nicegui_ws/socket.io/?EIO=4&transport=polling").status_code == 401
+    key = "AAAAAAAAAAAAAAAAAAAAAA=="
+    upgrade = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13", "sec-websocket-key": key}
+    assert httpx.get(f"{console}/_nicegui_ws/socket.io/?EIO=4&transport=websocket", headers=upgrade).status_code == 403
+
+
+def test_wrong_password(console: str) -> None:
+    """The same words for a wrong name and a wrong password, and no cookie."""
+    pages = [httpx.post(f"{console}/login", data={"name": name, "password": "wrong"}) for name in ("root", "<b>nobody")]
+    assert {page.status_code for page in pages} == {401}
+    assert all("Name or password is wrong" in page.text and "set-cookie" not in page.headers for page in pages)
+    assert "<b>" not in pages[1].text
+
+
+def test_signing_out_ends_it(console: str) -> None:
+    """The cookie opens nothing any more."""
+    with signed_in(console, "root") as client:
+        assert client.get("/").status_code == 200
+        cookie = f"loradeck_session={client.cookies['loradeck_session']}"
+        assert client.post("/logout").status_code == 303
+    assert httpx.get(console, headers={"cookie": cookie}).status_code == 303
+
+
+def test_a_viewer_of_one_tenant_never_gets_others_rows(console: str) -> None:
+    """What the server sends them names no other tenant; the admin gets all."""
+    with signed_in(console, "root") as admin, signed_in(console, "vera") as viewer:
+        assert "quillpad" in admin.get("/").text
+        for path in ("/", "/adapters", "/playground"):
+            assert "quillpad" not in viewer.get(path).text
+        assert viewer.get("/cold-warm").status_code in {302, 303, 307}
