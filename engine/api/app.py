@@ -15,6 +15,7 @@ from engine.api.auth import Door, Guard
 from engine.api.body import BodyLimit
 from engine.api.chat import chat_router
 from engine.api.completions import completions_router
+from engine.api.imports import imports_router
 from engine.api.keys import keys_router
 from engine.api.lora import lora_router
 from engine.api.metrics import operations_router
@@ -51,7 +52,7 @@ def build_app(engine: Engine) -> FastAPI:
 def _api_routers(engine: Engine) -> tuple[APIRouter, ...]:
     """Everything below ``/api``."""
     accounts = (session_router(engine), tenants_router(engine), users_router(engine), keys_router(engine), usage_router(engine))
-    return (snapshot_router(engine), adapters_router(engine), *accounts)
+    return (snapshot_router(engine), adapters_router(engine), imports_router(engine), *accounts)
 
 
 def _mounted(engine: Engine, door: Door, *routers: APIRouter) -> ASGIApp:
@@ -60,4 +61,4 @@ def _mounted(engine: Engine, door: Door, *routers: APIRouter) -> ASGIApp:
     for router in routers:
         app.include_router(router)
     install_handlers(app)
-    return TraceRequests(Guard(BodyLimit(app, max_bytes=engine.settings.max_body), engine, door))
+    return TraceRequests(Guard(BodyLimit(app, max_bytes=engine.settings.max_body, unless={"/uploads"}), engine, door))

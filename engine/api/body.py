@@ -13,6 +13,8 @@ from engine.api.refusals import error_response
 from engine.errors import InvalidRequest, PayloadTooLarge
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pydantic_core import ErrorDetails
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -25,14 +27,17 @@ SMALL_BODY = 64 * 1024
 class BodyLimit:
     """ASGI middleware that holds at most ``max_bytes`` of a body and answers 413 to more, before the rest arrives."""
 
-    def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, *, max_bytes: int, unless: Collection[str] = ()) -> None:
         self.app = app
+        self.unless = unless
+        """Paths that count their bodies themselves, as they stream."""
         self.max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its body in one piece, or refuse it."""
         headers = dict(scope.get("headers", ()))
-        if scope["type"] != "http" or not ({b"content-length", b"transfer-encoding"} & headers.keys()):
+        counts_itself = scope["type"] == "http" and scope["path"].removeprefix(scope.get("root_path", "")) in self.unless
+        if scope["type"] != "http" or counts_itself or not ({b"content-length", b"transfer-encoding"} & headers.keys()):
             return await self.app(scope, receive, send)
         declared = headers.get(b"content-length", b"0")
         body = await self._read(receive) if declared.isdigit() and len(declared) < 20 and int(declared) <= self.max_bytes else None  # noqa: PLR2004 - digits of 2**64

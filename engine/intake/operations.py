@@ -46,6 +46,8 @@ class Operations:
     def __init__(self, host: ModelHost, registrar: Registrar) -> None:
         self._host = host
         self._registrar = registrar
+        self.uploads = registrar.sources.staging.folder
+        """Where archives that were sent lie while they are needed."""
         self._store = host.catalog.store
         self._waiting: deque[str] = deque()
         self._wake = threading.Condition()
@@ -180,7 +182,7 @@ class Operations:
         return Progress(record=record, per_s=per_s, eta_s=left / per_s if per_s else None)
 
     def _upload(self, name: str) -> Path | None:
-        return self._registrar.sources.staging.folder / name if name else None
+        return self.uploads / name if name else None
 
     # The thread
 
@@ -231,7 +233,7 @@ class Operations:
             log.warning("operation %s: the registry is away, so its end is not stored; it is carried on at the next start", operation)
             return
         if record is not None and state == "done" and not record.failed and record.options.get("upload"):
-            (self._registrar.sources.staging.folder / record.options["upload"]).unlink(missing_ok=True)
+            (self.uploads / record.options["upload"]).unlink(missing_ok=True)
         self._tell(operation)
 
     def _tell(self, operation: str, *, seldom: bool = False) -> None:
