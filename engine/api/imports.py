@@ -58,9 +58,11 @@ def imports_router(engine: Engine) -> APIRouter:
 
     @router.post("/imports")
     async def post_import(request: Request) -> Response:
+        caller = caller_of(request)
+        caller.need("operator")  # before the body is looked at; the service asks again
         body = await read_body(request, ImportBody)
         ask = _import_of(body)
-        return await _begin(engine, ask, dry_run=body.dry_run, offset=body.offset, limit=body.limit, caller=caller_of(request))
+        return await _begin(engine, ask, dry_run=body.dry_run, offset=body.offset, limit=body.limit, caller=caller)
 
     @router.post("/uploads")
     async def post_upload(request: Request) -> Response:

@@ -44,6 +44,7 @@ from engine.telemetry.publisher import Publisher
 from engine.tokenizing.chat_template import ChatTemplate
 from engine.tokenizing.tokenizer import Tokenizer
 from tests.accounts import open_accounts
+from tests.api.scripted_operations import ScriptedOperations
 from tests.tiny_tokenizer import EOS
 
 BASE = "tiny"
@@ -74,6 +75,7 @@ class ScriptedEngine:
         self.publisher = Publisher(MonotonicClock())
         self.gate = Gate(MonotonicClock())
         self.tenants = open_accounts(settings, self.gate)
+        self.operations = ScriptedOperations(settings)
         self.script: Script = says_own_name
         self.pace_s = 0.0
         self.refusal: LoradeckError | None = None
@@ -87,8 +89,6 @@ class ScriptedEngine:
         self._steps = itertools.count(1)
         for number, alias in enumerate(("A", "team/B")):
             self.rows[alias] = _row(alias, f"{number:032x}", tier="device" if number == 0 else "host")
-
-    # Life
 
     def start(self, progress: Any = None) -> None:
         """Ready at once."""

@@ -55,6 +55,14 @@ ROUTES: dict[tuple[str, str], tuple[str, int]] = {
     ("GET", "/api/keys/{key}/limits"): ("viewer", 404),
     ("PUT", "/api/keys/{key}/limits"): ("admin", 400),
     ("GET", "/api/usage"): ("tenant", 200),
+    ("POST", "/api/imports"): ("operator", 400),
+    ("POST", "/api/uploads"): ("operator", 400),
+    ("GET", "/api/operations"): ("viewer", 200),
+    ("GET", "/api/operations/{operation}"): ("viewer", 404),
+    ("GET", "/api/operations/{operation}/rows"): ("viewer", 404),
+    ("POST", "/api/operations/{operation}/cancel"): ("operator", 404),
+    ("POST", "/api/operations/{operation}/resume"): ("operator", 404),
+    ("POST", "/api/operations/{operation}/retry"): ("operator", 404),
 }
 KEYS: list[dict[str, str]] = [
     {},
