@@ -22,7 +22,7 @@ setup: $(READY) ## create .venv and install the pins; seconds when done before
 run: setup ## start Loradeck; ARGS="--port 9000" passes flags
 	@$(PYTHON) run.py $(ARGS)
 
-test: $(READY)-test browser ## all tests that need no GPU; ARGS="-k fair" passes flags to pytest
+test: $(READY)-test browser postgres ## all tests that need no GPU; ARGS="-k fair" passes flags to pytest
 	@OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "not gpu" $(ARGS)
 
 check: $(READY)-test ## ruff, mypy, and the shape of the code
@@ -92,11 +92,25 @@ browser:
 	  echo "The browser tests need Chromium: sudo apt-get install chromium" >&2; exit 1; \
 	fi
 
+# Its binaries only: tests start a server of their own, so no cluster of the system's is made.
+CLUSTERS := /etc/postgresql-common/createcluster.conf
+
+postgres:
+	@if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing PostgreSQL"; export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq </dev/null; apt-get install -y -qq postgresql-common </dev/null >/dev/null; \
+	  sed -i.before 's/^#*create_main_cluster.*/create_main_cluster = false/' $(CLUSTERS); \
+	  apt-get install -y -qq postgresql </dev/null >/dev/null; mv $(CLUSTERS).before $(CLUSTERS); \
+	else \
+	  echo "The registry's tests need a PostgreSQL server's binaries: sudo apt-get install postgresql" >&2; exit 1; \
+	fi
+
 # The faces that the console prefers; without them pictures differ from machine to machine.
 fonts:
 	@if ! fc-list 2>/dev/null | grep -q Inter && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq </dev/null; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq fonts-inter fonts-jetbrains-mono </dev/null >/dev/null; \
 	fi
 
-.PHONY: help setup run test check bench screenshots gpu clean browser fonts
+.PHONY: help setup run test check bench screenshots gpu clean browser postgres fonts
 .DELETE_ON_ERROR:

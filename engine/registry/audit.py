@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from sqlmodel import Session, col, select
@@ -94,10 +95,11 @@ def undone_by(session: Session, key: int) -> int | None:
 def verify(session: Session) -> int | None:
     """The first line that is not as it was written, or before which one is missing; None when all hold."""
     previous = ""
-    for row in session.exec(select(AuditTable).order_by(col(AuditTable.key)).execution_options(yield_per=1000)):
-        if row.previous != previous or row.hash != _hash(row):
-            return row.key
-        previous = row.hash
+    with closing(session.exec(select(AuditTable).order_by(col(AuditTable.key)).execution_options(yield_per=1000))) as rows:
+        for row in rows:
+            if row.previous != previous or row.hash != _hash(row):
+                return row.key
+            previous = row.hash
     return None
 
 

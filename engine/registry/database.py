@@ -103,7 +103,8 @@ class Database:
 
     def _open(self, *, pool_size: int) -> Engine:
         if not self.is_sqlite:
-            options = {"connect_timeout": CONNECT_S, "application_name": "loradeck", "options": f"-c lock_timeout={BUSY_MS}"}
+            given = f"-c lock_timeout={BUSY_MS}" + (" -c default_transaction_read_only=on" if pool_size > 1 else "")
+            options = {"connect_timeout": CONNECT_S, "application_name": "loradeck", "options": given}
             engine = sqlalchemy.create_engine(self.url, pool_size=pool_size, max_overflow=0, pool_pre_ping=True, connect_args=options)
             if pool_size == 1:
                 event.listen(engine, "begin", _begin_alone)

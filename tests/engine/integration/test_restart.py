@@ -19,6 +19,7 @@ from engine.memory import layout
 from engine.registry.journal import JOURNAL
 from tests.engine.integration.conftest import Make
 from tests.engine.integration.serving import Served, expected, outcome, serve, until
+from tests.postgres import PostgresServer
 from tests.tiny import AdapterRecipe
 
 
@@ -34,15 +35,25 @@ def flip(path: Path, offset: int = -100) -> None:
     path.write_bytes(data)
 
 
-async def test_a_restart_keeps_adapters_and_aliases(tiny_base: Path, tmp_path: Path) -> None:
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def database(request: pytest.FixtureRequest) -> str:
+    """What ``--database`` says: nothing, or a PostgreSQL."""
+    if request.param == "sqlite":
+        return ""
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return server.new_database()
+
+
+async def test_a_restart_keeps_adapters_and_aliases(tiny_base: Path, tmp_path: Path, database: str) -> None:
     """Aliases, reports and proofs are there after a restart, without a load, and answers are the same; what was withdrawn is not."""
-    with serve(tiny_base, tmp_path) as before:
+    with serve(tiny_base, tmp_path, database=database) as before:
         folder = await before.add("x", AdapterRecipe(seed=95))
         await before.register(folder, "acme/x")
         await before.add("gone", AdapterRecipe(seed=96))
         await before.unregister("gone")
         row = await before.row("x")
-    with serve(tiny_base, tmp_path) as after:
+    assert (tmp_path / "loradeck.db").exists() == (not database)
+    with serve(tiny_base, tmp_path, database=database) as after:
         assert [card.id for card in after.engine.models()] == [after.engine.base_name, "x", "acme/x"]
         again = await after.row("x")
         assert (again.id, again.aliases, again.tier) == (row.id, ("x", "acme/x"), "disk")

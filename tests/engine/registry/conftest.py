@@ -6,12 +6,20 @@ from pathlib import Path
 import pytest
 
 from engine.registry.store import Store
+from tests.postgres import PostgresServer
+
+SQLITE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+"""For what only a file can do."""
+POSTGRESQL = pytest.mark.parametrize("url", [pytest.param("postgresql", marks=pytest.mark.postgresql)], indirect=True)
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    """A registry that does not exist yet."""
-    return f"sqlite:///{tmp_path / 'loradeck.db'}"
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A registry that does not exist yet, in each kind of database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'loradeck.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return server.new_database()
 
 
 @pytest.fixture

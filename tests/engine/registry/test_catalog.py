@@ -14,6 +14,7 @@ from engine.registry import aliases, audit
 from engine.registry.catalog import Catalog, NewVersion, Registered
 from engine.registry.store import Store
 from engine.version import VersionRecord
+from tests.engine.registry.conftest import SQLITE
 
 Open = Callable[[], Store]
 ACME, GLOBEX = TenantId("acme"), TenantId("globex")
@@ -103,6 +104,7 @@ def test_many_are_registered_whole_or_not_at_all(store: Store) -> None:
     assert len(catalog.register(good, dataclasses.replace(bad, record=version("two")))) == 2
 
 
+@SQLITE
 def test_a_failed_commit_changes_nothing_in_memory(store: Store) -> None:
     """What is served stays as it was when the database does not take a change."""
     catalog = Catalog(store, base_digest=BASE)

@@ -16,6 +16,7 @@ from engine.errors import BaseRefused
 from engine.registry import schema
 from engine.registry.store import Store
 from engine.registry.tables.metadata import Row
+from tests.engine.registry.conftest import SQLITE
 
 Open = Callable[[], Store]
 MIGRATIONS = Path(schema.__file__).parent / "migrations"
@@ -46,6 +47,7 @@ def test_a_newer_registry_is_refused(open_store: Open) -> None:
         assert (refused.value.code, refused.value.expected, refused.value.found) == ("registry_newer", schema.HEAD, "m9999")
 
 
+@SQLITE
 def test_an_older_file_is_copied_before_it_is_changed(open_store: Open, tmp_path: Path) -> None:
     """Before steps run on a file that has tables, it is kept beside itself, whole."""
     first = open_store()

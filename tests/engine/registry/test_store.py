@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +16,7 @@ from engine.registry.store import Store
 from engine.registry.tables import TenantTable
 
 Open = Callable[[], Store]
+WAIT_S = 20.0
 
 
 def add(name: str) -> Callable[[Session], None]:
@@ -24,6 +26,14 @@ def add(name: str) -> Callable[[Session], None]:
         session.add(TenantTable(id=name, name=name, created_unix=0.0, created_by="test"))
 
     return work
+
+
+def busy(store: Store) -> threading.Event:
+    """The registry's thread is in a change until the event is set."""
+    inside, hold = threading.Event(), threading.Event()
+    store.later(lambda _: (inside.set(), hold.wait(WAIT_S)))
+    assert inside.wait(WAIT_S)
+    return hold
 
 
 def names(store: Store) -> list[str]:
@@ -50,8 +60,7 @@ def test_a_change_is_whole_or_not_at_all(store: Store) -> None:
         message = "changed my mind"
         raise ValueError(message)
 
-    hold = threading.Event()
-    store.later(lambda _: hold.wait(5))
+    hold = busy(store)
     with ThreadPoolExecutor() as pool:
         answers = [pool.submit(store.write, work) for work in (add("a"), half, add("a"), add("b"))]
         hold.set()
@@ -67,12 +76,12 @@ def test_changes_that_come_together_share_a_commit(store: Store) -> None:
     """Forty callers at once wait for a few flushes, not forty."""
     commits = []
     event.listen(store.database.writer, "commit", lambda _: commits.append(1))
-    hold = threading.Event()
-    store.later(lambda _: hold.wait(5))
+    hold = busy(store)
     with ThreadPoolExecutor(40) as pool:
         answers = [pool.submit(store.write, add(f"{number}")) for number in range(40)]
-        while len(store._waiting) < 40:
-            pass
+        end_s = time.monotonic() + WAIT_S
+        while len(store._waiting) < 40 and time.monotonic() < end_s:
+            time.sleep(0.01)
         hold.set()
         assert all(answer.exception() is None for answer in answers)
     assert len(names(store)) == 40
