@@ -23,7 +23,6 @@ from engine.control import (
 )
 from engine.engine import (
     Engine,
-    Health,
 )
 from engine.errors import (
     AdapterNotFound,
@@ -63,6 +62,9 @@ from engine.gateway.scope import (
 from engine.gateway.sessions import (
     Session,
 )
+from engine.health import (
+    Health,
+)
 from engine.ids import (
     DEFAULT_TENANT,
     SHARED_TENANT,
@@ -88,7 +90,7 @@ from engine.lanes.results import (
     PhaseKind,
     StartState,
 )
-from engine.registration import (
+from engine.registered import (
     Registration,
     ValidationReport,
 )

@@ -19,6 +19,7 @@ from engine.adapters.table import AdapterTable, TableDims
 from engine.adapters.tiers import DiskTier
 from engine.budget import SCRATCH_PAGES, choose_device, device_name, divide, serving_dtype
 from engine.cache.prefix import PrefixCache
+from engine.caller import SYSTEM
 from engine.errors import BaseRefused
 from engine.memory.arena import Arena
 from engine.memory.layout import page_layout
@@ -27,6 +28,7 @@ from engine.memory.reclaim import Floors, Reclaimer
 from engine.model_host import HostParts, ModelHost
 from engine.models.config import read_spec
 from engine.models.decoder import DecoderModel
+from engine.registry import bases
 from engine.registry.catalog import Catalog
 from engine.registry.journal import import_journal
 from engine.registry.store import Store
@@ -208,13 +210,13 @@ def connect(host: ModelHost) -> None:
         residency, pool=parts.pool, loader=loader, clock=parts.clock, make_room=parts.reclaimer.make_adapter_room
     )
     import_journal(residency.disk.folder, parts.catalog)
-    parts.catalog.retire_nameless()
-    residency.disk.sweep(parts.catalog.versions)
-    for name, alias in parts.catalog.aliases.items():
-        record = parts.catalog.versions.get(alias.adapter)
-        if record is not None:
-            residency.add(record).aliases.append(name)
-            host.observer.changed(record.id)
+    parts.catalog.store.write(lambda session: bases.seen(session, parts.spec, source=parts.base_root, by=SYSTEM.name))
+    residency.disk.sweep(keep={content for content in parts.catalog.holders if parts.catalog.keeps(content)})
+    for record in parts.catalog.versions.values():
+        residency.add(record)
+    for alias in parts.catalog.aliases.values():
+        if alias.adapter in parts.catalog.versions:
+            host.lifecycle.name(alias)
 
 
 def device_snapshot(base: Base, page_tokens: int) -> DeviceSnapshot:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from engine.adapters.entry import Pin
 from engine.errors import Conflict, InvalidRequest, LoradeckError
 from engine.events import AdapterPinned, AdapterUnpinned
+from engine.registry import placements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,10 +92,10 @@ class Control:
 
     def expire_pins(self) -> None:
         """End pins whose time has come."""
-        now_unix = time.time()
         for entry in list(self._host.residency.roster.pinned.values()):
-            if entry.pin is not None and entry.pin.until_unix is not None and entry.pin.until_unix <= now_unix:
+            if entry.pin is not None and entry.pin.until_unix is not None and entry.pin.until_unix <= time.time():
                 self._drop_pin(entry, by="policy", because="expired")
+                self._host.catalog.store.later(partial(placements.set_pin, content=entry.record.id, pin=None))
 
     def _warm(self, entry: AdapterEntry, call: ControlCall, future: Future[ControlOutcome]) -> None:
         tier = _tier(call, allowed=("device", "host"))

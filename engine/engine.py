@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from engine.alias import AliasName
 from engine.assemble import open_host
 from engine.caller import SYSTEM, Caller
 from engine.clock import Clock, MonotonicClock
@@ -12,13 +12,15 @@ from engine.control import Control, ControlCall
 from engine.data_lock import DataLock
 from engine.errors import NotReady
 from engine.gateway.gate import Gate
+from engine.health import NOT_STARTED, Health, health_of
 from engine.intake.operations import Operations
 from engine.loop import EngineLoop
 from engine.process import release_team
-from engine.registration import Registrar
+from engine.registered import RegisterCall
 from engine.router import ModelCard, Router, unknown_model
 from engine.submission import queue_all
 from engine.tenants.opening import open_tenants
+from engine.versions.plane import open_plane
 from engine.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -30,10 +32,10 @@ if TYPE_CHECKING:
     from engine.ids import TenantId, Tier
     from engine.model_host import ModelHost
     from engine.models.spec import ModelSpec
-    from engine.registration import Registration
+    from engine.registered import Registration
     from engine.request import Request, RequestRecord
     from engine.settings import Settings
-    from engine.snapshot import EngineSnapshot, EngineState, StepRecord
+    from engine.snapshot import EngineSnapshot, StepRecord
     from engine.stream import Target, TokenStream
     from engine.telemetry.publisher import Publisher
     from engine.tokenizing.chat_template import ChatTemplate
@@ -41,16 +43,6 @@ if TYPE_CHECKING:
 
 STUCK_AFTER_S = 30.0
 """A step that takes longer counts as stuck: health fails and requests end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
-    """Whether the engine thread makes progress."""
-
-    ok: bool
-    state: EngineState
-    reason: str
-    last_progress_age_s: float
 
 
 class Engine:
@@ -73,13 +65,16 @@ class Engine:
         self._loop = EngineLoop(self._host, self.clock)
         self._host.attach(self._loop)
         self._control = self._host.control = Control(self._host)
-        self._router, self._registrar = Router(self._host), Registrar(self._host, self.settings)
-        self.operations = Operations(self._host, self._registrar)
+        self._router = Router(self._host)
+        self._plane = open_plane(self._host, self._loop, self._control)
+        self.versions, self.schedules, self.audit = self._plane.versions, self._plane.schedules, self._plane.versions.audit
+        self.operations = Operations(self._host, self._plane.registrar)
         self._watchdog = Watchdog(self._host, self._loop, stuck_after_s=self._stuck_after_s)
         self.tenants = open_tenants(self._host, self._loop, self.gate)
         release_team()
         self._loop.start()
         self._watchdog.start()
+        self._plane.start()
         self.before_stop.append(self.operations.begin())
 
     def stop(self) -> None:
@@ -87,6 +82,7 @@ class Engine:
         for end in list(self.before_stop):
             end()
         if self._loop is not None and self._loop.is_alive:
+            self._plane.stop()
             self._watchdog.stop()
             self._loop.stop()
             self._host.close()
@@ -138,7 +134,9 @@ class Engine:
     def submit_together(self, requests: Sequence[Request]) -> list[TokenStream]:
         """Queue the requests of one call of one tenant, all or none: the limits count them as one. As ``submit``."""
         loop = self._live_loop()
-        targets = [self.resolve(request.model, request.scope, key=request.key) for request in requests]
+        targets = [self._router.canary(self.resolve(request.model, request.scope, key=request.key), request) for request in requests]
+        for tenant in {request.tenant for request in requests}:
+            self.schedules.requested(tenant)
         return queue_all(list(zip(requests, targets, strict=True)), self._host, loop, self.gate)
 
     def resolve(self, model: str, tenant: TenantId | None = None, *, key: str | None = None) -> Target:
@@ -154,7 +152,7 @@ class Engine:
         """The base, then every alias that ``resolve`` would find for ``tenant`` with that key."""
         return tuple(card for card in self._router.models(tenant) if self.tenants.keys.allows(key, card.id))
 
-    def register(
+    def register(  # noqa: PLR0913 - each is a word that an operator may say
         self,
         source: str,
         *,
@@ -164,6 +162,8 @@ class Engine:
         replace: bool = False,
         compatible_base: bool = False,
         prove: Literal["now", "first_load"] = "now",
+        warm: Tier = "disk",
+        why: str = "",
         caller: Caller = SYSTEM,
     ) -> Registration:
         """Validate a PEFT folder and serve it as ``alias`` of ``tenant``, or of the caller's. Blocks: call it in a thread.
@@ -174,15 +174,23 @@ class Engine:
         owner = caller.home if tenant is None else tenant
         caller.need_for(owner, "operator")
         self._live_loop()
-        return self._registrar.register(
-            source, alias=alias, tenant=owner, dry_run=dry_run, replace=replace, compatible_base=compatible_base, prove=prove, caller=caller
+        call = RegisterCall(
+            source=source,
+            alias=AliasName(owner, alias),
+            dry_run=dry_run,
+            replace=replace,
+            compatible_base=compatible_base,
+            prove=prove,
+            warm=warm,
+            why=why,
         )
+        return self._plane.registrar.register(call, caller=caller)
 
     def unregister(self, alias: str, *, tenant: TenantId | None = None, caller: Caller = SYSTEM) -> None:
         """Withdraw an alias; new requests get 404 at once, running ones finish, then weights and image are freed."""
         caller.need("operator")
         self._live_loop()
-        self._registrar.unregister(self._router.owned_alias(alias, caller.tenant or tenant), caller=caller)
+        self._plane.registrar.unregister(self._router.owned_alias(alias, caller.tenant or tenant), caller=caller)
 
     def control(
         self,
@@ -201,10 +209,10 @@ class Engine:
         ``tenant`` says whose ``ref`` is. Raises Forbidden or AdapterNotFound at once; other refusals come through the future.
         """
         caller.need("operator")
-        loop = self._live_loop()
+        self._live_loop()
         options = {"tier": tier, "until_unix": until_unix, "reason": reason[:500], "preview": preview}
         call = ControlCall(verb=verb, adapter=self._router.owned(ref, caller.tenant or tenant), by=caller.name, **options)  # type: ignore[arg-type]
-        return loop.forward(lambda: self._control.run(call))
+        return self._plane.placements.run(call, caller=caller)
 
     def snapshot(self) -> EngineSnapshot:
         """The latest; never blocks."""
@@ -224,16 +232,9 @@ class Engine:
 
     def health(self) -> Health:
         """Whether the engine thread makes progress."""
-        loop = self._loop
-        if loop is None:
-            return Health(ok=False, state="starting", reason="the engine has not started", last_progress_age_s=0.0)
-        age_s = self.clock.now_s() - loop.last_progress_s
-        snapshot = self.snapshot()
-        if not loop.is_alive:
-            return Health(ok=False, state="down", reason="the engine thread has ended", last_progress_age_s=age_s)
-        if age_s > self._stuck_after_s:
-            return Health(ok=False, state="down", reason=f"no step has ended for {age_s:.0f} s", last_progress_age_s=age_s)
-        return Health(ok=True, state=snapshot.state, reason=snapshot.state_reason, last_progress_age_s=age_s)
+        if self._loop is None:
+            return NOT_STARTED
+        return health_of(self._loop, self.snapshot(), now_s=self.clock.now_s(), stuck_after_s=self._stuck_after_s)
 
     def _live_loop(self) -> EngineLoop:
         health = self.health()

@@ -49,6 +49,37 @@ class AdapterRejected(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AliasMoved(Event):
+    """An operator changed where a name leads: to another version, back, or for a share of requests to a canary."""
+
+    alias: str
+    tenant: TenantId
+    before: AdapterId | None
+    after: AdapterId
+    canary: AdapterId | None = None
+    share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRan(Event):
+    """A schedule warmed an alias; ``message`` says why not where it could not."""
+
+    alias: str
+    tenant: TenantId
+    trigger: str
+    tier: Tier
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmSetReturned(Event):
+    """After a start, pins and what was warm before are back, or could not come."""
+
+    back: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterUnregistered(Event):
     """An alias was withdrawn; the last lease frees the weights."""
 

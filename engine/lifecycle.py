@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from engine.adapters.entry import AdapterEntry, Load
     from engine.adapters.listener import LeftBecause
-    from engine.alias import AliasName
+    from engine.alias import AliasRecord
     from engine.ids import AdapterId, Tier
     from engine.model_host import ModelHost
     from engine.snapshot import AdapterRow
@@ -48,45 +48,64 @@ class AdapterLifecycle(ResidencyListener):
         self._host.residency.entry(adapter).claims -= 1
         self.forget_unused(adapter)
 
-    def point(self, alias: AliasName, record: VersionRecord, *, before: AdapterId | None) -> AdapterRow:
-        """An alias now names this version; the one it named before retires with its last alias."""
-        entry = self._host.residency.add(record)
-        if alias not in entry.aliases:
-            entry.aliases.append(alias)
-        if before is not None and before != record.id:
-            self.withdraw(before, alias)
-        self.changed(entry)
-        return self._host.observer.row(entry)
+    def point(self, before: AliasRecord | None, now: AliasRecord) -> AdapterRow:
+        """A name leads to another version, or canary; what it led to before stays ready, and leaves when it is idle like any other."""
+        if before is not None:
+            self.unname(before)
+        return self._host.observer.row(self.name(now))
 
-    def withdraw(self, adapter: AdapterId, alias: AliasName) -> None:
-        """An alias no longer names this version; without any, it goes once nobody uses it."""
+    def name(self, alias: AliasRecord) -> AdapterEntry:
+        """A name leads to a version that is ready, and for a share of requests to its canary."""
+        entry = self._host.residency.add(self._host.catalog.versions[alias.adapter])
+        entry.aliases.append(alias.alias)
+        self.changed(entry)
+        if alias.canary is not None and alias.canary in self._host.residency.entries:
+            second = self._host.residency.entry(alias.canary)
+            second.canary_of.append(alias.alias)
+            self.changed(second)
+        return entry
+
+    def unname(self, alias: AliasRecord) -> None:
+        """A name leads nowhere any more."""
+        for adapter in (alias.adapter, alias.canary):
+            entry = None if adapter is None else self._host.residency.entries.get(adapter)
+            if entry is not None:
+                entry.aliases = [name for name in entry.aliases if name != alias.alias]
+                entry.canary_of = [name for name in entry.canary_of if name != alias.alias]
+                self.changed(entry)
+
+    def settle(self, adapter: AdapterId) -> None:
+        """A version has changed its state: one that is not ready goes once nobody uses it."""
         entry = self._host.residency.entries.get(adapter)
         if entry is None:
             return
-        if alias in entry.aliases:
-            entry.aliases.remove(alias)
+        entry.retired = adapter not in self._host.catalog.versions
         self.changed(entry)
-        if not entry.aliases:
-            entry.retired = True
-            self._host.catalog.retire(adapter)
+        if entry.retired:
             self._host.residency.set_pin(entry, None)
             self.forget_unused(adapter)
 
-    def forget_unused(self, adapter: AdapterId) -> None:
-        """Free all that a version without alias, user, load and registration holds; nothing happens while it has one."""
+    def drain(self, adapter: AdapterId) -> tuple[int, float | None]:
+        """Requests that use a version, and the seconds until the last of them ends at the latest; None before anything was measured."""
         entry = self._host.residency.entries.get(adapter)
-        if (
-            entry is None
-            or entry.aliases
-            or entry.users
-            or entry.claims
-            or entry.holds
-            or entry.load is not None
-            or self._waiting.get(adapter)
-        ):
+        if entry is None or not entry.users:
+            return 0, 0.0
+        step_s = self._host.median_step_s
+        running = (sequence for sequence in self._host.scheduler.running if sequence.adapter == adapter)
+        left = max((sequence.request.sampling.max_tokens - sequence.num_output for sequence in running), default=0)
+        return entry.users, None if step_s is None else left * step_s
+
+    def forget_unused(self, adapter: AdapterId) -> None:
+        """Free all that a version holds that is not ready and that nobody uses; its image goes where no version keeps it."""
+        entry, catalog = self._host.residency.entries.get(adapter), self._host.catalog
+        if entry is None or adapter in catalog.versions or self._waiting.get(adapter):
+            return
+        if entry.users or entry.claims or entry.holds or entry.load is not None:
             return
         self._host.prefix.drop_adapter(adapter)
         self._host.residency.remove(adapter)
+        if not catalog.keeps(adapter):
+            self._host.residency.disk.delete(adapter)
         self._host.observer.forget(adapter)
 
     def forget_retired(self, entry: AdapterEntry) -> None:
@@ -94,10 +113,13 @@ class AdapterLifecycle(ResidencyListener):
         if entry.retired:
             self.forget_unused(entry.record.id)
 
-    def prove(self, adapter: AdapterId) -> Future[tuple[float, ...]]:
-        """Bring a version to the device and probe it; the fingerprint, or AdapterRefused."""
+    def prove(self, adapter: AdapterId, *, now: bool) -> Future[tuple[float, ...]]:
+        """The fingerprint, or AdapterRefused; where it has none yet, it is brought to the device and probed ``now``, or stays without."""
         future: Future[tuple[float, ...]] = Future()
         entry = self._host.residency.entry(adapter)
+        if entry.record.fingerprint or not now:
+            future.set_result(entry.record.fingerprint)
+            return future
 
         def done(error: LoradeckError | None) -> None:
             if error is not None:

@@ -122,6 +122,7 @@ class Observer:
             "pin_reason": pin.reason if pin else "",
             "leases": entry.leases,
             "waiting": entry.users - entry.leases,
+            "drain_eta_s": self._host.lifecycle.drain(record.id)[1] if entry.retired else None,
             "lifecycle": "retired" if entry.retired else "rejected" if entry.quarantined else "ready",
             "last_used_unix": entry.last_used_unix,
             "probe": entry.probe,
@@ -146,13 +147,18 @@ class Observer:
             self._in_use = {entry.record.id for entry in asked if entry.users or 0 < now_s - entry.last_used_s < IN_USE_S}
             self._stale |= self._in_use
         for adapter in self._stale:
-            if adapter in entries and entries[adapter].aliases:
+            if adapter in entries and _is_shown(entries[adapter]):
                 self._rows[adapter] = self.row(entries[adapter])
             else:
                 self._rows.pop(adapter, None)
         if self._stale:
             self._adapters = tuple(self._rows.values())  # else the same object, so that readers need not compare
         self._stale.clear()
+
+
+def _is_shown(entry: AdapterEntry) -> bool:
+    """Versions that a name leads to, and others while they hold memory or requests."""
+    return bool(entry.aliases or entry.canary_of or entry.on_device or entry.users)
 
 
 def static_row(record: VersionRecord, alias: str) -> AdapterRow:

@@ -66,7 +66,7 @@ class Prover:
             return
         entry.record = dataclasses.replace(entry.record, fingerprint=reading.fingerprint)
         entry.probe = "ok"
-        if entry.aliases:
+        if entry.record.id in self._host.catalog.versions:
             self._host.catalog.prove(entry.record.id, reading.fingerprint)
         residency.loads.arrive(entry)
 

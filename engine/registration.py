@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-import threading
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from engine.adapters.pack import pack
 from engine.adapters.peft import parse_adapter
 from engine.alias import AliasName
-from engine.errors import AdapterRefused, Conflict, LoradeckError, ModelNotFound
+from engine.errors import AdapterRefused, Conflict, LoradeckError
 from engine.events import AdapterRegistered, AdapterRejected, AdapterUnregistered
-from engine.ids import AdapterId, TenantId
+from engine.ids import AdapterId
 from engine.intake.sources import Sources
 from engine.names import check_alias
 from engine.observer import static_row
 from engine.process import release_team
+from engine.registered import Registration, report_of
 from engine.registry.catalog import NewVersion
 from engine.version import VersionRecord
 
@@ -31,105 +31,71 @@ if TYPE_CHECKING:
     from engine.adapters.pack import PackedAdapter
     from engine.adapters.peft import ParsedAdapter
     from engine.caller import Caller
+    from engine.ids import TenantId
     from engine.model_host import ModelHost
+    from engine.registered import RegisterCall, ValidationReport
     from engine.registry.catalog import Registered
+    from engine.report import Scores
     from engine.settings import Settings
     from engine.snapshot import AdapterRow
+    from engine.versions.service import Versions
 
 PROVE_TIMEOUT_S = 60.0
 """How long a registration waits for the probe; past it the version stays unproven until its first load."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidationReport:
-    """What registration found out."""
-
-    matched: int
-    """Modules of the base that the adapter changes."""
-    modules: tuple[str, ...]
-    rank: int
-    bytes: int
-    pages: int
-    warnings: tuple[str, ...]
-    base_proof: Literal["recorded", "declared"]
-    probe: Literal["unproven", "ok"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
-    """The answer to a registration. ``created`` is False when the alias already named this very version."""
-
-    row: AdapterRow
-    report: ValidationReport
-    created: bool
-    dry_run: bool
-
-
 class Registrar:
-    """One registration at a time touches aliases; parsing and packing run in as many threads as callers bring."""
+    """Parsing and packing run in as many threads as callers bring; a name changes once at a time."""
 
-    def __init__(self, host: ModelHost, settings: Settings) -> None:
+    def __init__(self, host: ModelHost, settings: Settings, versions: Versions) -> None:
         self._host = host
         self._settings = settings
+        self._versions = versions
         self.sources = Sources(settings)
-        self._alias_lock = threading.Lock()
 
-    def register(
-        self,
-        source: str,
-        *,
-        alias: str,
-        tenant: TenantId,
-        dry_run: bool = False,
-        replace: bool = False,
-        compatible_base: bool = False,
-        prove: Literal["now", "first_load"] = "now",
-        caller: Caller,
-    ) -> Registration:
-        """Validate a PEFT folder and serve it as ``alias``; every refusal is typed and changes nothing."""
+    def register(self, call: RegisterCall, *, caller: Caller) -> Registration:
+        """Validate a PEFT folder and serve it under a name; every refusal is typed and changes nothing that serves."""
+        record = None
         try:
-            check_alias(alias, reserved=(self._host.base_name,))
-            parsed, packed = self._validate(source, compatible_base=compatible_base)
-            record = self.record(parsed, packed, source=source, tenant=tenant)
-            if dry_run:
-                return Registration(row=static_row(record, alias), report=report_of(record), created=False, dry_run=True)
-            name = AliasName(tenant, alias)
-            self.check_free(name, record.id, replace=replace)
-            record = self._host.call(lambda: self._host.lifecycle.adopt(self.with_history(record)))
+            check_alias(call.alias.name, reserved=(self._host.base_name,))
+            parsed, packed = self._validate(call.source, compatible_base=call.compatible_base)
+            record = self.record(parsed, packed, source=call.source, tenant=call.alias.tenant)
+            report = self.report(record, parsed.scores, call.alias)
+            if call.dry_run:
+                return Registration(row=static_row(record, call.alias.name), report=report, created=False, dry_run=True)
+            self.check_free(call.alias, record.id, replace=call.replace)
+            known = self.with_history(record)
+            record = self._host.call(lambda: self._host.lifecycle.adopt(known))
             try:
                 self._host.residency.disk.write(packed)
-                return self._serve(record, name, replace=replace, prove=prove, caller=caller)
+                return self._serve(record, parsed.scores, call, caller=caller)
             finally:
-                self._host.call(lambda: self._host.lifecycle.let_go(record.id))
+                self._host.call(lambda: self._host.lifecycle.let_go(packed.id))
         except LoradeckError as refusal:
-            if not dry_run:
-                self._note_refusal(refusal, source=source, name=AliasName(tenant, alias), by=caller.name)
+            if not call.dry_run:
+                self._tell_refusal(call, record, refusal, caller)
             raise
 
-    def _note_refusal(self, refusal: LoradeckError, *, source: str, name: AliasName, by: str) -> None:
-        event = AdapterRejected(
-            at_unix=time.time(),
-            by=by,
-            source=source[:200],
-            alias=name.name[:80],
-            code=refusal.code,
-            message=refusal.message,
-            tenant=name.tenant,
-        )
+    def unregister(self, alias: AliasName, *, caller: Caller) -> None:
+        """Withdraw an alias now; requests in flight finish, and versions that no name keeps retire."""
+        named = self._versions.drop(alias.name, tenant=alias.tenant, caller=caller)
+        event = AdapterUnregistered(at_unix=time.time(), by=caller.name, adapter=named.adapter, alias=alias.name, tenant=alias.tenant)
         self._host.publisher.record_event(event)
 
-    def unregister(self, alias: AliasName, *, caller: Caller) -> None:
-        """Withdraw an alias now; requests in flight finish, and the last one frees weights and image."""
-        with self._alias_lock:
-            named = self._host.catalog.aliases.get(alias)
-            if named is None:
-                message = f"The model {alias.name[:80]!r} does not exist."
-                raise ModelNotFound(message, param="model", found=alias.name[:80])
-            self._host.catalog.drop_alias(alias, caller=caller)
-            self._host.call(lambda: self._host.lifecycle.withdraw(named.adapter, alias))
+    def _tell_refusal(self, call: RegisterCall, record: VersionRecord | None, refusal: LoradeckError, caller: Caller) -> None:
         self._host.publisher.record_event(
-            AdapterUnregistered(at_unix=time.time(), by=caller.name, adapter=named.adapter, alias=alias.name, tenant=alias.tenant)
+            AdapterRejected(
+                at_unix=time.time(),
+                by=caller.name,
+                source=call.source[:200],
+                alias=call.alias.name[:80],
+                code=refusal.code,
+                message=refusal.message,
+                tenant=call.alias.tenant,
+            )
         )
+        if isinstance(refusal, AdapterRefused):
+            self._versions.admission.reject(call.alias, record, source=call.source, refusal=refusal, caller=caller)
 
     def _validate(self, source: str, *, compatible_base: bool) -> tuple[ParsedAdapter, PackedAdapter]:
         try:
@@ -188,60 +154,67 @@ class Registrar:
             return record
         return dataclasses.replace(record, fingerprint=known.fingerprint, registered_unix=known.registered_unix)
 
-    def _serve(
-        self, record: VersionRecord, alias: AliasName, *, replace: bool, prove: Literal["now", "first_load"], caller: Caller
-    ) -> Registration:
-        if prove == "now" and not record.fingerprint:
-            record = self._prove(record)
-        new = NewVersion(record=record, alias=alias, report=dataclasses.asdict(report_of(record)))
-        ((done, row),) = self.serve([new], replace={alias} if replace else set(), caller=caller)
+    def _serve(self, record: VersionRecord, scores: Scores | None, call: RegisterCall, *, caller: Caller) -> Registration:
+        def proven(one: NewVersion) -> NewVersion:
+            found = self._proven(one.record, call)
+            report = self.report(found, scores, call.alias)
+            return dataclasses.replace(one, record=found, report=dataclasses.asdict(report))
+
+        new = NewVersion(record=record, alias=call.alias, scores=scores, warm=call.warm, why=call.why)
+        ((done, row),) = self.serve([new], replace={call.alias} if call.replace else set(), caller=caller, proven=proven)
         before = None if done.before is None else done.before.adapter
         created = before != record.id
         if created:
-            self._host.publisher.record_event(
-                AdapterRegistered(
-                    at_unix=time.time(), by=caller.name, adapter=record.id, alias=alias.name, tenant=record.tenant, replaced=before
-                )
+            event = AdapterRegistered(
+                at_unix=time.time(),
+                by=caller.name,
+                adapter=record.id,
+                alias=call.alias.name,
+                tenant=record.tenant,
+                replaced=before,
             )
-        return Registration(row=row, report=report_of(record), created=created, dry_run=False)
+            self._host.publisher.record_event(event)
+        return Registration(row=row, report=self.report(done.record, scores, call.alias), created=created, dry_run=False)
 
     def serve(
-        self, new: Sequence[NewVersion], *, replace: Collection[AliasName], caller: Caller, also: Callable[[Session], None] = lambda _: None
+        self,
+        new: Sequence[NewVersion],
+        *,
+        replace: Collection[AliasName],
+        caller: Caller,
+        also: Callable[[Session], None] = lambda _: None,
+        proven: Callable[[NewVersion], NewVersion] = lambda one: one,
     ) -> list[tuple[Registered, AdapterRow]]:
         """Store versions and point their aliases, in one transaction with ``also``; then they answer. Each must be adopted.
 
-        Raises Conflict when an alias that is not in ``replace`` names another version; then nothing was changed.
+        One that takes the place of another is as warm first; ``proven`` finishes each then. Raises Conflict when an alias that is not in
+        ``replace`` names another version, or one cannot be as warm, and whatever ``proven`` raises; then nothing was changed.
         """
-        host = self._host
-        with self._alias_lock:
+        host, moves = self._host, self._versions.moves
+        with ExitStack() as held:
+            held.enter_context(moves.changing_all([one.alias for one in new]))
             for one in new:
                 self.check_free(one.alias, one.record.id, replace=one.alias in replace)
-            done = host.catalog.register(*new, caller=caller, also=also)
-            return host.call(lambda: [(one, self._point(one)) for one in done])
+                before = host.catalog.aliases.get(one.alias)
+                if before is not None or one.warm != "disk":
+                    like = None if before is None else before.adapter
+                    held.enter_context(moves.as_warm(one.record.id, like=like, at_least=one.warm))
+            done = host.catalog.register(*[proven(one) for one in new], caller=caller, also=also)
+            return host.call(lambda: [(one, host.lifecycle.point(one.before, one.alias)) for one in done])
 
-    def _point(self, done: Registered) -> AdapterRow:
-        """Engine thread."""
-        return self._host.lifecycle.point(done.alias.alias, done.record, before=None if done.before is None else done.before.adapter)
+    def check_scores(self, alias: AliasName, adapter: AdapterId, scores: Scores | None) -> None:
+        """Raises AdapterRefused when they would not do."""
+        self._versions.admission.check_scores(alias, adapter, scores)
 
-    def _prove(self, record: VersionRecord) -> VersionRecord:
-        """Load it and let the probe judge."""
-        proof = self._host.call(lambda: self._host.lifecycle.prove(record.id))
+    def report(self, record: VersionRecord, scores: Scores | None, alias: AliasName) -> ValidationReport:
+        """What is shown and stored of a version's checks. Raises AdapterRefused by the first that failed."""
+        return report_of(record, self._versions.admission.judge(record, scores, alias), scores)
+
+    def _proven(self, record: VersionRecord, call: RegisterCall) -> VersionRecord:
+        """With its fingerprint: from the load that just brought it near, or loaded for it, unless that may wait."""
+        host = self._host
+        proof = host.call(lambda: host.lifecycle.prove(record.id, now=call.prove == "now"))
         try:
-            fingerprint = proof.result(timeout=PROVE_TIMEOUT_S)
+            return dataclasses.replace(record, fingerprint=proof.result(timeout=PROVE_TIMEOUT_S))
         except concurrent.futures.TimeoutError:
             return record
-        return dataclasses.replace(record, fingerprint=fingerprint)
-
-
-def report_of(record: VersionRecord) -> ValidationReport:
-    """What is shown and stored of a version's checks."""
-    return ValidationReport(
-        matched=record.num_matched,
-        modules=record.modules,
-        rank=record.rank,
-        bytes=record.bytes,
-        pages=record.num_pages,
-        warnings=record.warnings,
-        base_proof=record.base_proof,
-        probe="ok" if record.fingerprint else "unproven",
-    )

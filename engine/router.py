@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import AdapterNotFound, ModelNotFound
 from engine.ids import SHARED_TENANT, AdapterId
 from engine.stream import Target
+from engine.versions.split import Split
 
 if TYPE_CHECKING:
     from engine.alias import AliasName
     from engine.ids import TenantId
     from engine.model_host import ModelHost
+    from engine.request import Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,7 @@ class Router:
 
     def __init__(self, host: ModelHost) -> None:
         self._host = host
+        self._splits: dict[AliasName, Split] = {}
 
     def resolve(self, model: str, tenant: TenantId | None) -> Target:
         """What a name means now: the base, an alias or a version id, to the letter. Raises ModelNotFound.
@@ -50,6 +53,16 @@ class Router:
         if adapter in catalog.versions and catalog.holds(adapter, None if tenant is None else {tenant, SHARED_TENANT}):
             return Target(name=model, adapter=adapter)
         raise unknown_model(model)
+
+    def canary(self, target: Target, request: Request) -> Target:
+        """Where a request for ``target`` is served: a canary gets its share of an alias's requests. Each call counts as one."""
+        alias = None if target.alias is None else self._host.catalog.resolve(target.alias, request.scope)
+        if alias is None or alias.canary is None or alias.canary not in self._host.catalog.versions:
+            return target
+        known = self._splits.get(alias.alias)
+        if known is None or (known.canary, known.share) != (alias.canary, alias.canary_share):
+            known = self._splits[alias.alias] = Split(canary=alias.canary, share=alias.canary_share)
+        return replace(target, adapter=alias.canary) if known.takes() else target
 
     def owned(self, ref: str, tenant: TenantId | None) -> AdapterId:
         """The version of ``tenant`` (None: of any) that an alias or a version id names. Raises AdapterNotFound."""

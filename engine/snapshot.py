@@ -105,8 +105,8 @@ class AdapterRow:
     pin_reason: str = ""
     leases: int = 0
     waiting: int = 0
-    bytes: int = 0
-    """As stored and as resident: whole pages."""
+    drain_eta_s: float | None = None
+    bytes: int = 0  # as stored and as resident: whole pages
     pages: int = 0
     rank: int = 0
     """The largest of its modules."""

@@ -69,6 +69,7 @@ class AdapterEntry:
 
     record: VersionRecord
     aliases: list[AliasName] = field(default_factory=list)
+    canary_of: list[AliasName] = field(default_factory=list)
     on_device: bool = False
     pages: list[int] = field(default_factory=list)
     table: ImageTable | None = None

@@ -174,14 +174,13 @@ class AdapterResidency:
         self.touch(entry)
 
     def remove(self, adapter: AdapterId) -> None:
-        """Forget a version that no alias names and no sequence uses, weights and image included."""
+        """Forget a version that no sequence uses, and its weights on the device and in host memory."""
         entry = self.entries[adapter]
         assert entry.users == 0
         assert entry.load is None
         if entry.on_device:
             self.leave_device(entry, because="retired")
         self.host.drop(adapter)
-        self.disk.delete(adapter)
         del self.entries[adapter]
         self.set_pin(entry, None)
         self.roster.count(entry.record, -1)

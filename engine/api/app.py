@@ -11,7 +11,10 @@ from fastapi import APIRouter, FastAPI
 
 from engine.api.accounts import session_router, tenants_router, usage_router, users_router
 from engine.api.adapters import adapters_router
+from engine.api.aliases import aliases_router
+from engine.api.audit import audit_router
 from engine.api.auth import Door, Guard
+from engine.api.bases import bases_router
 from engine.api.body import BodyLimit
 from engine.api.chat import chat_router
 from engine.api.completions import completions_router
@@ -21,8 +24,10 @@ from engine.api.lora import lora_router
 from engine.api.metrics import operations_router
 from engine.api.models import models_router
 from engine.api.refusals import install_handlers
+from engine.api.schedules import gate_router, schedules_router
 from engine.api.snapshot import snapshot_router
 from engine.api.trace import TraceRequests
+from engine.api.versions import versions_router
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -52,7 +57,8 @@ def build_app(engine: Engine) -> FastAPI:
 def _api_routers(engine: Engine) -> tuple[APIRouter, ...]:
     """Everything below ``/api``."""
     accounts = (session_router(engine), tenants_router(engine), users_router(engine), keys_router(engine), usage_router(engine))
-    return (snapshot_router(engine), adapters_router(engine), imports_router(engine), *accounts)
+    names = (versions_router(engine), aliases_router(engine), schedules_router(engine), gate_router(engine), bases_router(engine))
+    return (snapshot_router(engine), *names, adapters_router(engine), imports_router(engine), audit_router(engine), *accounts)
 
 
 def _mounted(engine: Engine, door: Door, *routers: APIRouter) -> ASGIApp:

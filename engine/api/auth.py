@@ -44,6 +44,13 @@ def viewer_of(request: Request) -> Caller:
     return caller
 
 
+def operator_of(request: Request) -> Caller:
+    """Who asks, if it may change what serves. Raises Forbidden, before the body is looked at."""
+    caller = caller_of(request)
+    caller.need("operator")
+    return caller
+
+
 class Guard:
     """ASGI middleware: proves the caller and leaves it in ``scope["state"]``, or refuses. ``outer`` stands around everything.
 

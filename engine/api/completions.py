@@ -18,7 +18,7 @@ from engine.api.generation import Call, Generation
 from engine.api.prompts import Prompt, completion_prompts, context_tokens
 from engine.api.sampling import completion_sampling
 from engine.api.schemas import CompletionBody
-from engine.api.timing import server_timing
+from engine.api.timing import answer_headers
 from engine.api.tokens_json import completion_logprobs
 from engine.api.trace import trace_of
 
@@ -43,9 +43,7 @@ def completions_router(engine: Engine) -> APIRouter:
             if body.stream:
                 return await stream_response(request, generation, shape, include_usage=body.wants_usage)
             answers = await collect(request, generation)
-            return Response(
-                orjson.dumps(shape.whole(answers)), 200, generation.headers | server_timing(generation.records), "application/json"
-            )
+            return Response(orjson.dumps(shape.whole(answers)), 200, answer_headers(generation), "application/json")
         except BaseException:
             generation.cancel()
             raise

@@ -82,7 +82,7 @@ class EventStream(Response):
         self._generation = generation
         self._first = first
         self._rest = rest
-        self.init_headers({"cache-control": "no-store", "x-accel-buffering": "no", **generation.headers, **streaming_headers(request)})
+        self.init_headers({"cache-control": "no-store", "x-accel-buffering": "no", **streaming_headers(request, generation)})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the end or until nobody listens."""

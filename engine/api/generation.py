@@ -91,6 +91,11 @@ class Generation:
         return self._streams[0].target.adapter
 
     @property
+    def versions(self) -> tuple[str, ...]:
+        """Those that answer, each once; more than one only where several prompts met a canary."""
+        return tuple(dict.fromkeys(stream.target.adapter for stream in self._streams if stream.target.adapter is not None))
+
+    @property
     def num_choices(self) -> int:
         """Choices of all prompts."""
         return len(self._streams) * self.call.sampling.n

@@ -18,6 +18,11 @@ def number(query: Mapping[str, str], name: str, *, default: int, most: int = LAR
     return int(text)
 
 
+def whole(name: str, text: str) -> int:
+    """A whole number in a path."""
+    return number({name: text}, name, default=0)
+
+
 def flag(query: Mapping[str, str], name: str) -> bool | None:
     """Yes, no, or not given."""
     text = query.get(name)

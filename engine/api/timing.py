@@ -33,10 +33,20 @@ def _longest(name: str, times_s: Sequence[float | None]) -> str:
     return f"{name};dur={max(known_s) * 1000:.1f}" if known_s else ""
 
 
-def streaming_headers(request: Request) -> dict[str, str]:
-    """What is known when the first token goes out: how long that took."""
+def answer_headers(generation: Generation) -> dict[str, str]:
+    """What is known when the answer is whole: where its time went, and which version gave it."""
+    return {**generation.headers, **server_timing(generation.records), **version_header(generation)}
+
+
+def streaming_headers(request: Request, generation: Generation) -> dict[str, str]:
+    """What is known when the first token goes out: how long that took, and which version answers."""
     waited_s = time.perf_counter() - trace_of(request).begun_s
-    return {"Server-Timing": f"first_token;dur={waited_s * 1000:.1f}"}
+    return {**generation.headers, "Server-Timing": f"first_token;dur={waited_s * 1000:.1f}", **version_header(generation)}
+
+
+def version_header(generation: Generation) -> dict[str, str]:
+    """``X-Loradeck-Version``: which version answers, also where ``model`` is an alias with a canary; none for the base."""
+    return {"X-Loradeck-Version": ", ".join(generation.versions)} if generation.versions else {}
 
 
 def note_outcome(request: Request, generation: Generation) -> None:

@@ -13,7 +13,6 @@ from engine.ids import AdapterId, TenantId
 from engine.intake.row import Fault
 from engine.operation import ItemRecord
 from engine.process import release_team
-from engine.registration import report_of
 from engine.registry.catalog import NewVersion
 
 if TYPE_CHECKING:
@@ -124,6 +123,7 @@ class Batch:
         if current is not None and current.adapter == parsed.id:
             return Judged(row=row, outcome="unchanged", adapter=parsed.id)
         self._registrar.check_free(alias, parsed.id, replace=bool(row.replace))
+        self._registrar.check_scores(alias, parsed.id, parsed.scores)
         return Judged(row=row, outcome="new" if current is None else "updated", adapter=parsed.id, parsed=parsed)
 
     @contextmanager
@@ -138,12 +138,14 @@ class Batch:
                 yield room
 
     def _new(self, one: Prepared, record: VersionRecord) -> NewVersion:
-        row = one.judged.row
+        row, parsed = one.judged.row, one.judged.parsed
+        scores = None if parsed is None else parsed.scores
         return NewVersion(
             record=record,
             alias=AliasName(record.tenant, row.alias),
             line=row.adapter,
-            report=asdict(report_of(record)),
+            report=asdict(self._registrar.report(record, scores, AliasName(record.tenant, row.alias))),
+            scores=scores,
             why=row.description,
         )
 

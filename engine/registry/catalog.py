@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.alias import AliasName, AliasRecord
 from engine.audit_record import Subject
 from engine.caller import SYSTEM
 from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, TenantId
-from engine.registry import aliases, audit, versions
+from engine.registry import aliases, audit, reports, versions
 from engine.version import VersionRecord
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from sqlmodel import Session
 
     from engine.caller import Caller
+    from engine.ids import Tier
     from engine.registry.store import Store
+    from engine.report import Scores
     from engine.version import VersionState
 
 
@@ -33,6 +35,9 @@ class NewVersion:
     line: str = ""
     """Empty takes the alias's name."""
     report: Mapping[str, Any] = field(default_factory=dict)
+    scores: Scores | None = None
+    warm: Tier = "disk"
+    """Where it has to be before the alias leads to it; as near as the version before in any case."""
     why: str = ""
 
 
@@ -83,6 +88,11 @@ class Catalog:
         found = (self.records.get(key) for key in tuple(self.holders.get(content, ())))
         return any(record is not None and record.state == "ready" and (tenants is None or record.tenant in tenants) for record in found)
 
+    def keeps(self, content: AdapterId) -> bool:
+        """Whether the image of these weights has to stay on disk: a version of the served base is ready, or retired and not archived."""
+        held = self._held(content)
+        return any(record.state in {"ready", "retired"} and record.base_digest == self.base_digest for record in held)
+
     def register(
         self, *new: NewVersion, caller: Caller = SYSTEM, also: Callable[[Session], None] = lambda _: None
     ) -> tuple[Registered, ...]:
@@ -99,17 +109,30 @@ class Catalog:
 
         return self.store.write(work, then=then)
 
-    def drop_alias(self, alias: AliasName, *, caller: Caller = SYSTEM, why: str = "") -> None:
-        """Withdraw an alias."""
+    def drop_alias(
+        self,
+        alias: AliasName,
+        *,
+        retiring: Sequence[VersionRecord] = (),
+        caller: Caller = SYSTEM,
+        why: str = "",
+        undo_of: int | None = None,
+    ) -> None:
+        """Withdraw an alias, and the versions that go with it."""
+        keys = [record.key for record in retiring]
 
         def work(session: Session) -> None:
             before = aliases.get(session, alias)
             if before is not None:
                 aliases.drop(session, alias, by=caller.name, why=why)
-                audit.append(session, caller, "alias.drop", _subject(alias), before=_facts(before), why=why)
+                if keys:
+                    versions.set_state(session, keys, "retired", note=why)
+                facts = alias_facts(before), {"retired": keys}
+                audit.append(session, caller, "alias.drop", alias_subject(alias), before=facts[0], after=facts[1], why=why, undo_of=undo_of)
 
         def then(_: None) -> None:
             self.forget_alias(alias)
+            self._set_state(keys, "retired")
 
         self.store.write(work, then=then)
 
@@ -118,20 +141,6 @@ class Catalog:
         for record in self._held(content):
             self.put(replace(record, fingerprint=fingerprint))
         self.store.later(lambda session: versions.set_fingerprint(session, content, fingerprint))
-
-    def retire(self, content: AdapterId) -> None:
-        """Its ready versions no longer serve. Engine thread: memory knows at once, the database soon."""
-        keys = [record.key for record in self._held(content) if record.state == "ready"]
-        self._set_state(keys, "retired")
-        if keys:
-            self.store.later(lambda session: versions.set_state(session, keys, "retired"))
-
-    def retire_nameless(self) -> None:
-        """Versions that no alias names do not serve, as after a crash in the middle of a registration. Before anything is registered."""
-        named = {alias.adapter for alias in self.aliases.values()}
-        keys = [record.key for content, record in self.versions.items() if content not in named]
-        if keys:
-            self.store.write(lambda session: versions.set_state(session, keys, "retired"), then=lambda _: self._set_state(keys, "retired"))
 
     def put(self, record: VersionRecord) -> None:
         """Memory follows a committed version."""
@@ -181,6 +190,8 @@ class Catalog:
     def _store(self, session: Session, new: NewVersion, caller: Caller) -> Registered:
         line = new.line or new.alias.name
         record = versions.put(session, new.record, line=line, state="ready", by=caller.name, report=new.report)
+        if new.scores is not None:
+            reports.set_scores(session, record.key, asdict(new.scores))
         before = aliases.get(session, new.alias)
         alias = aliases.point(session, new.alias, record, by=caller.name, why=new.why)
         if before != alias:
@@ -188,20 +199,27 @@ class Catalog:
                 session,
                 caller,
                 "adapter.register",
-                _subject(new.alias),
-                before=_facts(before),
-                after={**(_facts(alias) or {}), "number": record.number, "source": record.source},
+                alias_subject(new.alias),
+                before=alias_facts(before),
+                after={**(alias_facts(alias) or {}), "number": record.number, "source": record.source},
                 why=new.why,
             )
         return Registered(record=record, alias=alias, before=before)
 
 
-def _subject(alias: AliasName) -> Subject:
+def alias_subject(alias: AliasName) -> Subject:
+    """An alias, as what a change is about."""
     return Subject(kind="alias", name=alias.name, tenant=alias.tenant)
 
 
-def _facts(alias: AliasRecord | None) -> dict[str, Any] | None:
+def alias_facts(alias: AliasRecord | None) -> dict[str, Any] | None:
     """What the audit log says of an alias."""
     if alias is None:
         return None
-    return {"version": alias.version, "adapter": alias.adapter, "canary": alias.canary, "canary_share": alias.canary_share}
+    return {
+        "version": alias.version,
+        "adapter": alias.adapter,
+        "canary": alias.canary,
+        "canary_version": alias.canary_version,
+        "canary_share": alias.canary_share,
+    }

@@ -29,7 +29,7 @@ def put(
     session: Session, record: VersionRecord, *, line: str, state: VersionState, by: str, report: Mapping[str, Any] | None = None
 ) -> VersionRecord:
     """Store a version in its tenant's ``line``, or renew the one of the same content; as it is stored."""
-    adapter = _line(session, record.tenant, line, by=by)
+    adapter = line_key(session, record.tenant, line, by=by)
     row = session.exec(select(VersionTable).where(VersionTable.adapter == adapter, VersionTable.content == record.id)).first()
     facts: dict[str, Any] = {name: getattr(record, name) for name in FACTS if name not in GIVEN}
     facts |= {name: list(facts[name]) for name in LISTS}
@@ -40,7 +40,7 @@ def put(
             state_unix=time.time(),
         )  # fmt: skip
     facts["registered_unix"] = row.registered_unix
-    facts["fingerprint"] = facts["fingerprint"] or row.fingerprint
+    facts["fingerprint"] = facts["fingerprint"] or (row.fingerprint if row.base_digest == record.base_digest else [])
     for name, value in facts.items():
         setattr(row, name, value)
     if row.state != state:
@@ -70,7 +70,7 @@ def set_fingerprint(session: Session, content: AdapterId, fingerprint: Sequence[
     session.execute(update(VersionTable).where(col(VersionTable.content) == content).values(fingerprint=list(fingerprint)))
 
 
-def _line(session: Session, tenant: TenantId, name: str, *, by: str) -> int:
+def line_key(session: Session, tenant: TenantId, name: str, *, by: str) -> int:
     """The adapter's key; it is made when there is none."""
     query = select(AdapterTable.key).where(AdapterTable.tenant == tenant, AdapterTable.name == name)
     key = session.exec(query).first()

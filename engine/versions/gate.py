@@ -58,11 +58,15 @@ def judge(found: Findings, *, thresholds: Thresholds, replaced: Scores | None, n
             ),
             Check(name="numbers", verdict="warned" if found.no_effect_expected else "passed", expected=NOTHING_DECLARED, found=numbers),
             effect,
-            _score(found.scores, thresholds),
-            _against(replaced, found.scores, thresholds),
+            *judge_scores(found.scores, thresholds=thresholds, replaced=replaced),
         ),
         judged_unix=now_unix,
     )
+
+
+def judge_scores(scores: Scores | None, *, thresholds: Thresholds, replaced: Scores | None) -> tuple[Check, Check]:
+    """What an adapter's record says of it, against the threshold and against the version it replaces."""
+    return _score(scores, thresholds), _against(replaced, scores, thresholds)
 
 
 def refused(refusal: AdapterRefused, *, now_unix: float) -> GateReport:

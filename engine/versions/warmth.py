@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from engine.errors import Conflict, LoradeckError
+from engine.errors import AdapterRefused, Conflict, LoradeckError
 
 if TYPE_CHECKING:
     from engine.adapters.entry import AdapterEntry
@@ -17,7 +17,7 @@ NEARNESS: dict[Tier, int] = {"device": 3, "host": 2, "disk": 1, "remote": 0}
 
 
 class Warmth:
-    """Every ``begin`` that did not raise has its ``end``."""
+    """Every ``hold`` that did not raise has its ``end``."""
 
     def __init__(self, host: ModelHost) -> None:
         self._host = host
@@ -35,23 +35,25 @@ class Warmth:
         """Whether it is at ``tier`` or nearer, and proven where it would have to answer."""
         return NEARNESS[self.tier(adapter)] >= NEARNESS[tier]
 
-    def begin(self, adapter: AdapterId, *, like: AdapterId | None, at_least: Tier = "disk") -> Future[Tier]:
-        """Hold both where they are and bring the first to the tier wanted: that tier, or Conflict. Raises Conflict, and holds nothing."""
-        future: Future[Tier] = Future()
-        entry = self._host.residency.entry(adapter)
-        tier = self.wanted(like, at_least)
-        self._check(entry, like, tier)
+    def hold(self, adapter: AdapterId, *, like: AdapterId | None, at_least: Tier = "disk") -> None:
+        """Both stay where they are until ``end``. Raises Conflict, and holds nothing, when the first could never be as near."""
+        self._check(self._host.residency.entry(adapter), like, self.wanted(like, at_least))
         for held in self._both(adapter, like):
             held.holds += 1
+
+    def bring(self, adapter: AdapterId, *, like: AdapterId | None, at_least: Tier = "disk") -> Future[Tier]:
+        """Bring it to the tier that is wanted now: that tier, Conflict where it cannot come, or AdapterRefused from its probe."""
+        future: Future[Tier] = Future()
+        tier = self.wanted(like, at_least)
 
         def done(error: LoradeckError | None) -> None:
             if error is None:
                 future.set_result(tier)
             else:
-                future.set_exception(not_as_warm(tier, error.message))
+                future.set_exception(error if isinstance(error, AdapterRefused) else not_as_warm(tier, error.message))
 
         if tier in {"device", "host"}:
-            self._host.lifecycle.bring(entry, tier, done)
+            self._host.lifecycle.bring(self._host.residency.entry(adapter), tier, done)
         else:
             done(None)
         return future
@@ -61,6 +63,7 @@ class Warmth:
         for held in self._both(adapter, like):
             held.holds -= 1
             self._host.lifecycle.forget_retired(held)
+        self._host.residency.trim_host()
 
     def give_up(self, adapter: AdapterId) -> tuple[Line, ...]:
         """Stop a load that found no room in time, unless requests wait for it too; the sum that says why."""

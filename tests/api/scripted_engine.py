@@ -16,17 +16,17 @@ from typing import Any
 from engine.caller import SYSTEM, Caller
 from engine.clock import MonotonicClock
 from engine.control import ControlOutcome, Victim
-from engine.engine import Health, ModelCard
 from engine.errors import AdapterNotFound, Conflict, LoradeckError, ModelNotFound, SourceNotAllowed
 from engine.events import AdapterRegistered
 from engine.gateway.gate import Gate, Ticket
+from engine.health import Health
 from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, TenantId
 from engine.names import check_alias
 from engine.output import ChoiceOutput
 from engine.plan import SampledToken
-from engine.registration import Registration, ValidationReport
+from engine.registered import Registration, ValidationReport
 from engine.request import Request, RequestRecord, TokenChunk, TokenLogprob
-from engine.router import unknown_model
+from engine.router import ModelCard, unknown_model
 from engine.sequence import Sequence as LiveSequence
 from engine.settings import Settings
 from engine.snapshot import (
@@ -45,6 +45,7 @@ from engine.tokenizing.chat_template import ChatTemplate
 from engine.tokenizing.tokenizer import Tokenizer
 from tests.accounts import open_accounts
 from tests.api.scripted_operations import ScriptedOperations
+from tests.api.scripted_versions import NothingRegistered
 from tests.tiny_tokenizer import EOS
 
 BASE = "tiny"
@@ -76,15 +77,14 @@ class ScriptedEngine:
         self.gate = Gate(MonotonicClock())
         self.tenants = open_accounts(settings, self.gate)
         self.operations = ScriptedOperations(settings)
+        self.versions = self.audit = self.schedules = NothingRegistered()
         self.script: Script = says_own_name
-        self.pace_s = 0.0
+        self.pace_s, self.tokens_made = 0.0, 0
         self.refusal: LoradeckError | None = None
         self.breaks_at: tuple[int, LoradeckError] | None = None
         self.told_health = Health(ok=False, state="starting", reason="", last_progress_age_s=0.0)
         self.rows: dict[str, AdapterRow] = {}
-        self.submitted: list[Request] = []
-        self.running: dict[TokenStream, asyncio.Task[None]] = {}
-        self.tokens_made = 0
+        self.submitted, self.running = list[Request](), dict[TokenStream, "asyncio.Task[None]"]()
         self.registered_in: list[str] = []
         self._steps = itertools.count(1)
         for number, alias in enumerate(("A", "team/B")):

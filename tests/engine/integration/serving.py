@@ -26,7 +26,7 @@ from engine.engine import STUCK_AFTER_S, Engine
 from engine.errors import LoradeckError
 from engine.ids import DEFAULT_TENANT, RequestId, TenantId, Tier
 from engine.model_host import ModelHost
-from engine.registration import Registration
+from engine.registered import Registration
 from engine.request import Request, RequestRecord, SamplingParams, TokenChunk
 from engine.settings import Settings
 from engine.snapshot import AdapterRow, EngineSnapshot

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.alias import AliasName
 from engine.data_lock import DataLock
 from engine.errors import BaseRefused, Conflict, LoradeckError, ModelNotFound
 from engine.events import ProbeMismatch
-from engine.ids import DEFAULT_TENANT
 from engine.memory import layout
 from engine.registry.journal import JOURNAL
 from tests.engine.integration.conftest import Make
@@ -101,7 +99,7 @@ async def test_a_journal_of_an_earlier_version_is_taken_over_once(tiny_base: Pat
 
 
 async def test_what_a_crash_left_is_swept(tiny_base: Path, tmp_path: Path) -> None:
-    """Images that no alias names and files half written are gone after a restart."""
+    """Images of no version and files half written are gone after a restart; that of a retired version stays, to be restored."""
     with serve(tiny_base, tmp_path) as before:
         await before.add("x", AdapterRecipe(seed=98))
         record = before.entry("x").record
@@ -110,11 +108,10 @@ async def test_what_a_crash_left_is_swept(tiny_base: Path, tmp_path: Path) -> No
     (image.parent / f".{image.name}.k2j3").write_bytes(b"x")
     with serve(tiny_base, tmp_path) as after:
         assert {path.name for path in image.parent.iterdir()} == {image.name}
-        after.host.catalog.drop_alias(AliasName(DEFAULT_TENANT, "x"))
-        assert record.id in after.host.catalog.versions
+        await after.unregister("x")
     with serve(tiny_base, tmp_path) as last:
         assert not last.host.catalog.versions
-        assert not list(image.parent.iterdir())
+        assert [path.stem for path in image.parent.iterdir()] == [record.id]
 
 
 @pytest.mark.parametrize("damage", ["byte", "header", "short", "missing"])

@@ -1,0 +1,228 @@
+"""A version's last steps, and back: retired, archived, restored. Blocks on disk: call it in a thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from engine.adapters.image import AdapterImage
+from engine.caller import SYSTEM
+from engine.errors import AdapterRefused, Conflict, RegistryUnavailable
+from engine.registry import aliases, audit, reports, versions
+from engine.registry.catalog import alias_facts, alias_subject
+from engine.versions.archived import keep, parts_of
+from engine.versions.facts import title, version_subject
+
+if TYPE_CHECKING:
+    from sqlmodel import Session
+
+    from engine.adapters.archive import Archive
+    from engine.alias import AliasRecord
+    from engine.caller import Caller
+    from engine.ids import TenantId
+    from engine.model_host import ModelHost
+    from engine.version import VersionRecord, VersionState
+    from engine.versions.find import Finder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """What retiring, archiving or restoring did, or with ``preview`` would do."""
+
+    version: VersionRecord
+    preview: bool
+    message: str
+    aliases: tuple[str, ...] = ()
+    """Names that go with it."""
+    leases: int = 0
+    """Requests that still use it."""
+    drain_eta_s: float | None = None
+    """Until the last of them ends at the latest, by what steps took; None when nothing ran yet."""
+    bytes: int = 0
+
+
+class Retirement:
+    """Versions go in order: no new requests, the last request ends, device, host; the image stays on disk until it is archived."""
+
+    def __init__(self, host: ModelHost, finder: Finder, archive: Archive) -> None:
+        self._host = host
+        self._find = finder
+        self._archive = archive
+
+    def retire(
+        self,
+        ref: str,
+        *,
+        tenant: TenantId | None = None,
+        why: str = "",
+        preview: bool = False,
+        caller: Caller = SYSTEM,
+        undo_of: int | None = None,
+    ) -> Departure:
+        """No new requests from now on, and no name; those in flight end well. Raises Forbidden, AdapterNotFound or Conflict."""
+        caller.need("operator")
+        record = self._find.version(ref, caller.tenant or tenant)
+        _expect(record, "retire", ("ready",))
+        named = self._named(record)
+        if not preview:
+            self._retire(record, named, why=why, caller=caller, undo_of=undo_of)
+        names = tuple(alias.name for alias in named)
+        leases, eta_s = self._host.call(lambda: self._host.lifecycle.drain(record.id))
+        gone = f" with {', '.join(names)}" if names else ""
+        wait = f"; {leases} requests end first" if leases else ""
+        message = f"{'Would retire' if preview else 'Retired'} {title(record)}{gone}{wait}."
+        return Departure(
+            version=self._now(record), preview=preview, message=message, aliases=names, leases=leases, drain_eta_s=eta_s, bytes=record.bytes
+        )
+
+    def archive(
+        self, ref: str, *, tenant: TenantId | None = None, why: str = "", preview: bool = False, caller: Caller = SYSTEM
+    ) -> Departure:
+        """Move a retired version's image and record into the archive, each proven by its digest."""
+        caller.need("operator")
+        record = self._find.version(ref, caller.tenant or tenant)
+        _expect(record, "archive", ("retired",))
+        leases, _ = self._host.call(lambda: self._host.lifecycle.drain(record.id))
+        if leases and not self._is_ready_elsewhere(record):
+            message = f"{leases} requests still use {title(record)}; archive it once they have ended."
+            raise Conflict(message, code="draining", param="ref", expected=0, found=leases)
+        if preview:
+            return Departure(version=record, preview=True, message=f"Would archive {title(record)}.", bytes=record.bytes)
+        digest = self._keep(record)
+        self._change(record, "archived", "version.archive", archive=digest, why=why, caller=caller)
+        if not self._is_on_disk_for_another(record):
+            self._host.residency.disk.delete(record.id)
+        return Departure(
+            version=self._now(record), preview=False, message=f"Archived {title(record)} as {digest[:16]}.", bytes=record.bytes
+        )
+
+    def restore(
+        self,
+        ref: str,
+        *,
+        tenant: TenantId | None = None,
+        why: str = "",
+        preview: bool = False,
+        caller: Caller = SYSTEM,
+        undo_of: int | None = None,
+    ) -> Departure:
+        """A retired or archived version is ready again, its image proven; names are moved to it by hand."""
+        caller.need("operator")
+        record = self._find.version(ref, caller.tenant or tenant)
+        _expect(record, "restore", ("retired", "archived"))
+        served = self._host.parts.spec.digest
+        if record.base_digest != served:
+            message = f"{title(record)} was registered for another base than the one served."
+            raise Conflict(message, code="base_mismatch", param="ref", expected=served, found=record.base_digest)
+        if preview:
+            return Departure(version=record, preview=True, message=f"Would restore {title(record)}.", bytes=record.bytes)
+        self._host.call(lambda: self._host.lifecycle.adopt(record))
+        try:
+            self._bring_image(record)
+            self._change(record, "ready", "version.restore", why=why, caller=caller, undo_of=undo_of)
+        finally:
+            self._host.call(lambda: self._host.lifecycle.let_go(record.id))
+        return Departure(version=self._now(record), preview=False, message=f"{title(record)} is ready again.", bytes=record.bytes)
+
+    def _retire(self, record: VersionRecord, named: list[AliasRecord], *, why: str, caller: Caller, undo_of: int | None) -> None:
+        catalog = self._host.catalog
+
+        def work(session: Session) -> None:
+            for alias in named:
+                aliases.drop(session, alias.alias, by=caller.name, why=why)
+                audit.append(session, caller, "alias.drop", alias_subject(alias.alias), before=alias_facts(alias), why=why)
+            versions.set_state(session, [record.key], "retired", note=why)
+            before = {"state": record.state, "aliases": [alias.name for alias in named]}
+            audit.append(
+                session,
+                caller,
+                "version.retire",
+                version_subject(record),
+                before=before,
+                after={"state": "retired"},
+                why=why,
+                undo_of=undo_of,
+            )
+
+        def then(_: None) -> None:
+            for alias in named:
+                catalog.forget_alias(alias.alias)
+            catalog.put(replace(record, state="retired"))
+
+        catalog.store.write(work, then=then)
+        for alias in named:
+            self._host.call(lambda alias=alias: self._host.lifecycle.unname(alias))  # type: ignore[misc]
+        self._host.call(lambda: self._host.lifecycle.settle(record.id))
+
+    def _change(
+        self,
+        record: VersionRecord,
+        state: VersionState,
+        action: str,
+        *,
+        why: str,
+        caller: Caller,
+        archive: str | None = None,
+        undo_of: int | None = None,
+    ) -> None:
+        def work(session: Session) -> None:
+            versions.set_state(session, [record.key], state, note=why)
+            after: dict[str, Any] = {"state": state}
+            if archive is not None:
+                reports.set_archive(session, record.key, archive)
+                after["archive"] = archive
+            audit.append(
+                session, caller, action, version_subject(record), before={"state": record.state}, after=after, why=why, undo_of=undo_of
+            )
+
+        catalog = self._host.catalog
+        catalog.store.write(work, then=lambda _: catalog.put(replace(record, state=state)))
+
+    def _keep(self, record: VersionRecord) -> str:
+        """The digest of its archive, written and read back."""
+        facts = self._host.catalog.store.read(lambda session: reports.facts(session, record.key))
+        try:
+            return keep(self._archive, self._host.residency.disk.path(record.id), facts)
+        except OSError as error:
+            message = f"The archive cannot be written: {error.strerror or error}. Nothing was changed."
+            raise RegistryUnavailable(message, code="archive_unavailable") from error
+
+    def _bring_image(self, record: VersionRecord) -> None:
+        """Its image lies on disk, proven. Raises AdapterRefused."""
+        path = self._host.residency.disk.path(record.id)
+        if record.state == "archived":
+            digest = self._host.catalog.store.read(lambda session: reports.archive_of(session, record.key))
+            image = parts_of(self._archive, digest or "", content=record.id)
+            if not path.exists():
+                self._archive.fetch(image, path)
+        try:
+            found = AdapterImage.open(path)
+            pages = memoryview(bytearray(found.pages_bytes))
+            found.read_into(pages)
+            found.verify(pages)
+        except OSError as error:
+            message = f"The image of {title(record)} cannot be read: {error.strerror}. Register the adapter from its source."
+            raise AdapterRefused(message, code="image_unreadable", param="ref") from error
+
+    def _named(self, record: VersionRecord) -> list[AliasRecord]:
+        """The aliases that lead to this version."""
+        return [alias for alias in tuple(self._host.catalog.aliases.values()) if record.key in {alias.version, alias.canary_version}]
+
+    def _others(self, record: VersionRecord) -> list[VersionRecord]:
+        catalog = self._host.catalog
+        return [catalog.records[key] for key in tuple(catalog.holders.get(record.id, ())) if key != record.key]
+
+    def _is_ready_elsewhere(self, record: VersionRecord) -> bool:
+        return any(other.state == "ready" for other in self._others(record))
+
+    def _is_on_disk_for_another(self, record: VersionRecord) -> bool:
+        return any(other.state != "archived" for other in self._others(record))
+
+    def _now(self, record: VersionRecord) -> VersionRecord:
+        return self._host.catalog.records[record.key]
+
+
+def _expect(record: VersionRecord, verb: str, states: tuple[VersionState, ...]) -> None:
+    if record.state not in states:
+        message = f"{title(record)} is {record.state}; only what is {' or '.join(states)} can be {verb}d."
+        raise Conflict(message, code=f"version_{record.state}", param="ref", expected=list(states), found=record.state)

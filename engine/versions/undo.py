@@ -1,0 +1,98 @@
+"""The audit log, and taking back what it tells of. An undo is a change like any other, with a line of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engine.alias import AliasName
+from engine.caller import SYSTEM
+from engine.errors import AdapterNotFound, Conflict
+from engine.ids import TenantId
+from engine.registry import audit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from engine.audit_record import AuditRecord
+    from engine.caller import Caller
+    from engine.registry.store import Store
+
+FOR_ADMINS = ("tenant.", "user.", "key.", "limit.", "gate.", "base.")
+"""Actions that only an admin takes back."""
+
+
+class Audit:
+    """Who changed what. Services teach it how their actions are taken back."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._ways: dict[str, Callable[[AuditRecord, str, Caller], object]] = {}
+        self._why_not: dict[str, str] = {}
+
+    def teach(self, action: str, undo: Callable[[AuditRecord, str, Caller], object]) -> None:
+        """``undo(line, why, caller)`` takes an action back, as a change with ``undo_of=line.key``; it raises Conflict where it cannot."""
+        self._ways[action] = undo
+
+    def forbid(self, action: str, why_not: str) -> None:
+        """An action that cannot be taken back, and the sentence that says why."""
+        self._why_not[action] = why_not
+
+    def lines(
+        self,
+        *,
+        tenant: TenantId | None = None,
+        kind: str | None = None,
+        subject: str | None = None,
+        action: str | None = None,
+        by: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+        caller: Caller = SYSTEM,
+    ) -> list[AuditRecord]:
+        """Lines older than ``before``, newest first, of the tenants that the caller sees. None asks for all."""
+        caller.need("viewer")
+        scope = caller.tenant or tenant
+        return self._store.read(
+            lambda session: audit.page(
+                session, before_key=before, limit=limit, tenant=scope, object_kind=kind, object=subject, action=action, by=by
+            )
+        )
+
+    def reversible(self, line: AuditRecord) -> bool:
+        """Whether there is a way back; that nothing came after is only known when it is tried."""
+        return line.action in self._ways
+
+    def undo(self, key: int, *, why: str = "", caller: Caller = SYSTEM) -> AuditRecord:
+        """Take a change back; the line that tells of it. Raises Forbidden, AdapterNotFound or Conflict with the reason."""
+        line = self._line(key, caller)
+        caller.need("admin" if line.action.startswith(FOR_ADMINS) else "operator")
+        done = self._store.read(lambda session: audit.undone_by(session, key))
+        if done is not None:
+            message = f"Line {key} was taken back already, by line {done}."
+            raise Conflict(message, code="already_undone", param="id", found=done)
+        undo = self._ways.get(line.action)
+        if undo is None:
+            reason = self._why_not.get(line.action, "it has no opposite")
+            message = f"{line.action} cannot be taken back: {reason}."
+            raise Conflict(message, code="not_reversible", param="id", found=line.action)
+        undo(line, why or f"undo of line {key}", caller)
+        new = self._store.read(lambda session: audit.undone_by(session, key))
+        return self._line(new if new is not None else key, caller)
+
+    def _line(self, key: int, caller: Caller) -> AuditRecord:
+        line = self._store.read(lambda session: audit.get(session, key))
+        if line is None or not (caller.tenant is None or line.tenant == caller.tenant):
+            message = f"There is no line {key} in the audit log."
+            raise AdapterNotFound(message, code="audit_not_found", param="id", found=key)
+        return line
+
+
+def alias_of(line: AuditRecord) -> AliasName:
+    """The alias that a line is about."""
+    return AliasName(TenantId(line.tenant or ""), line.object)
+
+
+def moved_on(what: str, expected: Any, found: Any) -> Conflict:  # noqa: ANN401 - shown as given
+    """The refusal to take back what something else has changed since."""
+    message = f"{what} has changed since; nothing was taken back."
+    return Conflict(message, code="moved_on", param="id", expected=expected, found=found)

@@ -1,0 +1,160 @@
+"""How changes of names, versions, pins, schedules and thresholds are taken back."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from engine.adapters.entry import Pin
+from engine.control import ControlCall
+from engine.desired import Schedule
+from engine.errors import Conflict
+from engine.ids import AdapterId, TenantId
+from engine.report import Thresholds
+from engine.versions.moves import Change
+from engine.versions.names import servable
+from engine.versions.placements import pin_of
+from engine.versions.undo import alias_of, moved_on
+
+if TYPE_CHECKING:
+    from engine.audit_record import AuditRecord
+    from engine.caller import Caller
+    from engine.version import VersionRecord
+    from engine.versions.schedules import Schedules
+    from engine.versions.service import Versions
+
+UNDO_TIMEOUT_S = 90.0
+
+
+class WaysBack:
+    """Each method is one action's way back; ``teach`` hands them to the audit log."""
+
+    def __init__(self, versions: Versions, schedules: Schedules) -> None:
+        self._versions = versions
+        self._schedules = schedules
+        self._catalog = versions.host.catalog
+        audit = versions.audit
+        for action in ("alias.move", "alias.rollback", "alias.promote", "alias.canary", "alias.create", "adapter.register"):
+            audit.teach(action, self.alias)
+        audit.teach("alias.drop", self.drop)
+        audit.teach("version.retire", self.retire)
+        audit.teach("version.restore", self.restore)
+        audit.teach("version.pin", self.pin)
+        audit.teach("version.unpin", self.pin)
+        audit.teach("schedule.put", self.schedule)
+        audit.teach("schedule.drop", self.schedule)
+        audit.teach("gate.set", self.gate)
+        audit.forbid("version.archive", "restore the version instead")
+        for verb in ("warm", "evict"):
+            audit.forbid(f"version.{verb}", "it moved weights and changed nothing that is kept; move them again")
+
+    def alias(self, line: AuditRecord, why: str, caller: Caller) -> None:
+        """Back to the version and the canary that it had."""
+        name, before = alias_of(line), line.before
+        current = self._catalog.aliases.get(name)
+        self._expect(name.name, line.after, None if current is None else current.version)
+        assert current is not None
+        if before is None:
+            self._versions.drop(name.name, tenant=name.tenant, why=why, caller=caller, undo_of=line.key)
+            return
+        canary = self._record(before.get("canary_version"))
+        change = Change(
+            name=name,
+            version=servable(self._must(before["version"]), self._versions.host),
+            kind="canary" if line.action == "alias.canary" else "rollback",
+            action="alias.move",
+            canary=None if canary is None else servable(canary, self._versions.host),
+            share=before.get("canary_share", 0.0) if canary is not None else 0.0,
+            why=why,
+            undo_of=line.key,
+        )
+        self._versions.moves.apply(change, caller=caller)
+
+    def drop(self, line: AuditRecord, why: str, caller: Caller) -> None:
+        """The name again, at its version, which is ready again with those that retired with it."""
+        name = alias_of(line)
+        current = self._catalog.aliases.get(name)
+        if current is not None or line.before is None:
+            raise moved_on(name.name, None, None if current is None else current.version)
+        for key in (line.after or {}).get("retired", []):
+            record = self._must(key)
+            if record.state in {"retired", "archived"}:
+                self._versions.retirement.restore(f"{record.line}@{record.number}", tenant=record.tenant, why=why, caller=caller)
+        version = servable(self._must(line.before["version"]), self._versions.host)
+        change = Change(name=name, version=version, kind="move", action="alias.move", why=why, undo_of=line.key)
+        self._versions.moves.apply(change, caller=caller)
+
+    def retire(self, line: AuditRecord, why: str, caller: Caller) -> None:
+        """Ready again, and its names lead to it where nobody has taken them."""
+        tenant = TenantId(line.tenant or "")
+        done = self._versions.retirement.restore(line.object, tenant=tenant, why=why, caller=caller, undo_of=line.key)
+        for alias in (line.before or {}).get("aliases", []):
+            self._versions.names.create(alias, done.version, tenant=tenant, why=why, caller=caller)
+
+    def restore(self, line: AuditRecord, why: str, caller: Caller) -> None:
+        """Retired again, unless a name leads to it meanwhile."""
+        tenant = TenantId(line.tenant or "")
+        preview = self._versions.retirement.retire(line.object, tenant=tenant, preview=True, caller=caller)
+        if preview.aliases:
+            raise moved_on(line.object, [], list(preview.aliases))
+        self._versions.retirement.retire(line.object, tenant=tenant, why=why, caller=caller, undo_of=line.key)
+
+    def pin(self, line: AuditRecord, why: str, caller: Caller) -> None:
+        """The pin that was, or none."""
+        before, after = line.before or {}, line.after or {}
+        adapter, pin = AdapterId(before["adapter"]), pin_of(before)
+        entry = self._versions.host.residency.entries.get(adapter)
+        now = None if entry is None else entry.pin
+        if entry is None or not _same(now, after.get("pin")):
+            raise moved_on(line.object, after.get("pin"), None if now is None else now.tier)
+        if pin is not None and pin.until_unix is not None and pin.until_unix <= time.time():
+            message = "The pin before has run out meanwhile."
+            raise Conflict(message, code="moved_on", param="id", found=pin.until_unix)
+        call = ControlCall(
+            verb="unpin" if pin is None else "pin",
+            adapter=adapter,
+            tier=None if pin is None else pin.tier,
+            until_unix=None if pin is None else pin.until_unix,
+            reason=why if pin is None else pin.reason,
+            by=caller.name,
+        )
+        self._versions.placements.run(call, caller=caller, undo_of=line.key).result(timeout=UNDO_TIMEOUT_S)
+
+    def schedule(self, line: AuditRecord, why: str, caller: Caller) -> None:
+        """As it was, or gone."""
+        before, after = line.before, line.after
+        key = (after or before or {})["key"]
+        current = self._schedules.get(key)
+        if (current is None) != (after is None):
+            raise moved_on(line.object, after, None if current is None else current.key)
+        if before is None:
+            self._schedules.drop(key, why=why, caller=caller, undo_of=line.key)
+            return
+        stored = Schedule(**{**before, "days": tuple(before["days"]), "ran_unix": None})
+        self._schedules.put(stored, before=current, why=why, caller=caller, undo_of=line.key)
+
+    def gate(self, line: AuditRecord, why: str, caller: Caller) -> None:
+        """The thresholds before."""
+        tenant = None if line.tenant is None else TenantId(line.tenant)
+        self._versions.thresholds.set(Thresholds(**(line.before or {})), tenant=tenant, why=why, caller=caller, undo_of=line.key)
+
+    def _record(self, key: int | None) -> VersionRecord | None:
+        return None if key is None else self._must(key)
+
+    def _must(self, key: int) -> VersionRecord:
+        record = self._catalog.records.get(key)
+        if record is None:
+            message = "The version before is gone."
+            raise Conflict(message, code="moved_on", param="id", found=key)
+        return record
+
+    def _expect(self, what: str, after: dict[str, Any] | None, found: int | None) -> None:
+        expected = None if after is None else after.get("version")
+        if found != expected:
+            raise moved_on(what, expected, found)
+
+
+def _same(pin: Pin | None, facts: dict[str, Any] | None) -> bool:
+    if pin is None or facts is None:
+        return pin is None and facts is None
+    return (pin.tier, pin.until_unix, pin.reason) == (facts["tier"], facts["until_unix"], facts["reason"])

@@ -1,0 +1,97 @@
+"""What the audit log tells of can be taken back from there, once, and with a line of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from engine.audit_record import AuditRecord
+from engine.caller import SYSTEM
+from engine.errors import AdapterNotFound, Conflict, Forbidden
+from engine.ids import TenantId
+from engine.report import Thresholds
+from engine.versions.schedules import Wish
+from tests.engine.integration.conftest import Make
+from tests.engine.integration.serving import Served, until
+from tests.tiny import AdapterRecipe
+
+
+async def newest(served: Served, action: str) -> AuditRecord:
+    """The last line of an action."""
+    return (await asyncio.to_thread(lambda: served.engine.audit.lines(action=action, limit=1)))[0]
+
+
+async def undo(served: Served, action: str) -> AuditRecord:
+    """Take back the last of an action; the new line."""
+    line = await newest(served, action)
+    done = await asyncio.to_thread(lambda: served.engine.audit.undo(line.key))
+    assert done.undo_of == line.key
+    return done
+
+
+async def test_each_reversible_action_is_taken_back(engine: Make) -> None:
+    """Moves, canaries, drops, retirements, pins, schedules and thresholds: the state before is the state after, and so says the log."""
+    served = engine()
+    versions = served.engine.versions
+    await served.add("x", AdapterRecipe(seed=1))
+    await served.register(served.folder("new", AdapterRecipe(seed=2)), "x", replace=True)
+    first, second = (number.id for number in served.host.catalog.lines["default", "x"].values())  # type: ignore[index]
+    await undo(served, "adapter.register")
+    assert served.engine.resolve("x").adapter == first
+    await asyncio.to_thread(versions.names.canary, "x", "2", 0.5)
+    await undo(served, "alias.canary")
+    assert served.host.catalog.aliases["default", "x"].canary is None  # type: ignore[index]
+    await served.unregister("x")
+    await until(lambda: not served.host.residency.entries)
+    await undo(served, "alias.drop")
+    assert (served.engine.resolve("x").adapter, served.engine.resolve(second).adapter) == (first, second)
+    await asyncio.to_thread(versions.retirement.retire, "x")
+    await undo(served, "version.retire")
+    assert served.engine.resolve("x").adapter == first
+    await served.control("pin", "x")
+    await undo(served, "version.pin")
+    assert not (await served.row("x")).pinned
+    await undo(served, "version.unpin")
+    assert (await served.row("x")).pinned
+    await asyncio.to_thread(served.engine.schedules.add, Wish(alias="x", at="08:00"))
+    await undo(served, "schedule.put")
+    assert not served.engine.schedules.every()
+    await undo(served, "schedule.drop")
+    assert [one.alias for one in served.engine.schedules.every()] == ["x"]
+    await asyncio.to_thread(versions.thresholds.set, Thresholds(min_score=0.9))
+    await undo(served, "gate.set")
+    assert versions.thresholds.of(TenantId("default")).min_score is None
+    assert len((await served.ask("x", max_tokens=3)).ids) == 3
+
+
+async def test_what_cannot_be_taken_back_says_why(engine: Make) -> None:
+    """Twice, after something else came between, without an opposite, of another tenant, below the role: each a typed refusal."""
+    served = engine()
+    names = served.engine.versions.names
+    await served.add("x", AdapterRecipe(seed=1))
+    await served.register(served.folder("new", AdapterRecipe(seed=2)), "x", replace=True)
+    await asyncio.to_thread(names.rollback, "x")
+    line = await newest(served, "alias.rollback")
+    await asyncio.to_thread(names.rollback, "x")
+    audit = served.engine.audit
+    with pytest.raises(Conflict) as caught:
+        await asyncio.to_thread(audit.undo, line.key)
+    assert caught.value.code == "moved_on"
+    line = await newest(served, "alias.rollback")
+    await asyncio.to_thread(audit.undo, line.key)
+    with pytest.raises(Conflict) as caught:
+        await asyncio.to_thread(audit.undo, line.key)
+    assert caught.value.code == "already_undone"
+    await served.control("evict", "x")
+    with pytest.raises(Conflict) as caught:
+        await asyncio.to_thread(audit.undo, (await newest(served, "version.evict")).key)
+    assert caught.value.code == "not_reversible"
+    stranger = replace(SYSTEM, tenant=TenantId("other"))
+    with pytest.raises(AdapterNotFound):
+        await asyncio.to_thread(lambda: audit.undo(line.key, caller=stranger))
+    assert await asyncio.to_thread(lambda: audit.lines(caller=stranger)) == []
+    viewer = replace(SYSTEM, role="viewer")
+    with pytest.raises(Forbidden):
+        await asyncio.to_thread(lambda: audit.undo(line.key, caller=viewer))
