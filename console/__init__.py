@@ -16,6 +16,8 @@ from console.pages.adapters import adapters_page
 from console.pages.cold_warm import cold_warm_page
 from console.pages.overview import overview_page
 from console.pages.playground import playground_page
+from console.pages.settings import settings_page
+from console.pages.tenants import tenants_page
 from console.security import ConsoleGuard, storage_secret
 from console.theme import STATIC, install_assets
 from console.visitor import Visitor, close_pages_of
@@ -72,6 +74,14 @@ def _add_pages(engine: Engine, feeds: Feeds, comparison: ColdWarm) -> None:
     @ui.page("/adapters", title="Adapters · Loradeck")
     def adapters(request: Request) -> None:
         adapters_page(seen(), engine, request.query_params)
+
+    @ui.page("/tenants", title="Tenants · Loradeck")
+    def tenants(request: Request) -> None:
+        tenants_page(seen(), engine, request.query_params, str(request.base_url).rstrip("/"))
+
+    @ui.page("/settings", title="Settings · Loradeck")
+    def settings(request: Request) -> None:
+        settings_page(seen(), engine, request.query_params)
 
     @ui.page("/playground", title="Playground · Loradeck")
     def playground() -> None:

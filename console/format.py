@@ -167,3 +167,29 @@ def precision(dtype: str) -> str:
 def digest(version: str) -> str:
     """The first eight digits of a version, enough to tell two apart on a page."""
     return version[:8]
+
+
+def tokens(number: float | None) -> str:
+    """Tokens: whole below ten thousand, then three figures of a thousand, a million or a billion, without zeros at the end."""
+    if number is None or number < 10_000:  # noqa: PLR2004 - four digits are read at a glance
+        return count(number)
+    scale, unit = (1000, "k") if number < 999_500 else (10**6, "M") if number < 999_500_000 else (10**9, "B")  # noqa: PLR2004 - rounds up
+    value = number / scale
+    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0  # noqa: PLR2004 - three figures
+    plain = f"{value:,.{decimals}f}"
+    return f"{plain.rstrip('0').rstrip('.') if '.' in plain else plain} {unit}"
+
+
+def moment(unix: float | None, now_unix: float) -> str:
+    """When something was: "14:03:12" today, "12 Dec 14:03" this year, "12 Dec 2025" before."""
+    if unix is None:
+        return DASH
+    then, now = time.localtime(unix), time.localtime(now_unix)
+    if (then.tm_year, then.tm_yday) == (now.tm_year, now.tm_yday):
+        return time.strftime("%H:%M:%S", then)
+    return time.strftime("%d %b %H:%M" if then.tm_year == now.tm_year else "%d %b %Y", then).lstrip("0")
+
+
+def ago(unix: float | None, now_unix: float) -> str:
+    """How long ago: "14 s ago", "never" where it has not been."""
+    return "never" if unix is None else f"{duration(now_unix - unix)} ago"

@@ -29,11 +29,13 @@ GROUPS: Final = (
     (
         Destination(name="Overview", path="/", glyph="overview", key="o", on_phone=True),
         Destination(name="Adapters", path="/adapters", glyph="adapters", key="a", on_phone=True),
+        Destination(name="Tenants", path="/tenants", glyph="tenants", key="n", on_phone=True),
     ),
     (
         Destination(name="Playground", path="/playground", glyph="playground", key="p", on_phone=True),
         Destination(name="Cold and warm", path="/cold-warm", glyph="stopwatch", key="c"),
     ),
+    (Destination(name="Settings", path="/settings", glyph="settings", key="s"),),
 )
 PAGES: Final = tuple(page for group in GROUPS for page in group)
 

@@ -6,6 +6,8 @@ from engine.process import prepare
 
 prepare()
 
+from engine.accounts import KeyRecord, TenantRecord, UsageRow, UserRecord
+from engine.allowance import UNLIMITED, Allowance, Use
 from engine.caller import (
     LOCAL,
     SYSTEM,
@@ -33,6 +35,7 @@ from engine.errors import (
     InvalidRequest,
     LoradeckError,
     ModelNotFound,
+    NotFound,
     NotReady,
     Overloaded,
     PayloadTooLarge,
@@ -130,6 +133,7 @@ from engine.stream import (
     Target,
     TokenStream,
 )
+from engine.tenants.keys import ShownKey
 from engine.voices.shelf import (
     Voice,
     demo_voices,
@@ -142,6 +146,7 @@ __all__ = [
     "LOCAL",
     "SHARED_TENANT",
     "SYSTEM",
+    "UNLIMITED",
     "AdapterEvicted",
     "AdapterId",
     "AdapterLoadFailed",
@@ -154,6 +159,7 @@ __all__ = [
     "AdapterRow",
     "AdapterUnpinned",
     "AdapterUnregistered",
+    "Allowance",
     "BaseRefused",
     "Caller",
     "Clock",
@@ -174,6 +180,7 @@ __all__ = [
     "FinishReason",
     "Health",
     "InvalidRequest",
+    "KeyRecord",
     "LaneName",
     "LanePhase",
     "LaneResult",
@@ -185,6 +192,7 @@ __all__ = [
     "ModelCard",
     "ModelNotFound",
     "MonotonicClock",
+    "NotFound",
     "NotReady",
     "Overloaded",
     "PayloadTooLarge",
@@ -204,12 +212,14 @@ __all__ = [
     "SamplingParams",
     "Session",
     "Settings",
+    "ShownKey",
     "SourceNotAllowed",
     "StartState",
     "StepRecord",
     "StepRow",
     "Target",
     "TenantId",
+    "TenantRecord",
     "TenantRow",
     "Tier",
     "TokenChunk",
@@ -217,6 +227,9 @@ __all__ = [
     "TokenStream",
     "TotalsSnapshot",
     "TrainingRefused",
+    "UsageRow",
+    "Use",
+    "UserRecord",
     "ValidationReport",
     "Verb",
     "Victim",

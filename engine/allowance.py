@@ -35,6 +35,17 @@ UNLIMITED = Allowance()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What was counted against the limits of one tenant or one key."""
+
+    requests_minute: int = 0
+    tokens_minute: int = 0
+    """With what calls under way may still take, as for the limit."""
+    tokens_month: int = 0
+    """Of calls that have ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Headroom:
     """What is left of the limits by the minute, and when all of it will be. None is no limit."""
 

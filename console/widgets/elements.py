@@ -96,6 +96,38 @@ def field(label: str, *, value: str = "", placeholder: str = "", on_change: Call
     return element
 
 
+def choice(label: str, options: dict[str, str], chosen: str, on_choose: Callable[[str], Any] | None = None) -> Element:
+    """A native list of options by key; ``label`` is its accessible name. ``props["value"]`` is what is chosen."""
+    element = box("pick-one", "select")
+    element.props["aria-label"] = label
+    element.props["value"] = chosen
+    with element:
+        for key, word in options.items():
+            option = text(word, "", "option")
+            option.props["value"] = key
+            option.props.set_bool("selected", key == chosen)
+
+    def choose(key: str) -> None:
+        element.props["value"] = key
+        if on_choose is not None:
+            on_choose(key)
+
+    element.on("change", lambda e: choose(str(e.args)), js_handler="(e) => emit(e.target.value)")
+    return element
+
+
+def tabs(options: dict[str, str], chosen: str, on_choose: Callable[[str], None], label: str) -> Element:
+    """Parts of one thing, one of them shown."""
+    with box("tabs").props("role=tablist") as bar:
+        bar.props["aria-label"] = label
+        for key, word in options.items():
+            with box("tab on" if key == chosen else "tab", "button").props("type=button role=tab") as tab:
+                text(word)
+            tab.props["aria-selected"] = "true" if key == chosen else "false"
+            tab.on("click", lambda key=key: on_choose(key), args=[])
+    return bar
+
+
 def segments(options: dict[str, str], chosen: str, on_choose: Callable[[str], None], label: str) -> Element:
     """One choice of a few, side by side."""
     with box("segments").props(f'role=radiogroup aria-label="{label}"') as group:

@@ -27,7 +27,7 @@ HEADLINES: Final = {
 
 
 def show_refusal(verb: str, error: LoradeckError) -> None:
-    """Open a dialog that says what was refused and why."""
+    """Open a dialog that says what was refused and why; ``verb`` is one of ``HEADLINES``, or a headline."""
     with ui.dialog().props("transition-duration=0") as dialog, box("dialog refused").props('role=alertdialog aria-label="Refused"'):
         refusal(verb, error)
         with box("dialog-foot"):
@@ -41,7 +41,7 @@ def refusal(verb: str, error: LoradeckError) -> None:
     with box("refusal").props("role=alert"):
         with box("refusal-head"):
             icon("crit", "crit")
-            text(HEADLINES[verb], "refusal-title")
+            text(HEADLINES.get(verb, verb), "refusal-title")
             box("gap")
             text(str(error.status), "code")
         text(error.message, "refusal-message", "p")

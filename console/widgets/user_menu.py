@@ -31,6 +31,10 @@ def user_menu(caller: Caller) -> None:
         with box("menu-line"):
             text("Scope", "label")
             text("all tenants" if caller.tenant is None else caller.tenant)
+        if caller.kind == "user":
+            with box("menu-line", "form").props("method=post action=/logout"), box("btn plain", "button").props("type=submit"):
+                icon("leave")
+                text("Sign out")
         if caller.kind == "local":
             with box("menu-line"):
                 icon("lock")

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from engine.allowance import UNLIMITED, Headroom, narrowest
+from engine.allowance import UNLIMITED, Headroom, Use, narrowest
 from engine.errors import Overloaded
 from engine.gateway.meter import Demand, Meter, Now
 
@@ -84,6 +84,12 @@ class Gate:
         """Requests of a tenant that were let in and have not been in a step yet."""
         meter = self._tenants.get(tenant)
         return 0 if meter is None else meter.waiting
+
+    def used_by(self, tenant: TenantId) -> Use:
+        """What counts against a tenant's limits now."""
+        with self._lock:
+            meter = self._tenants.get(tenant)
+            return Use() if meter is None else meter.used(self._now())
 
     def _meters(self, tenant: TenantId, key: str | None) -> tuple[Meter, ...]:
         mine = _meter(self._tenants, "tenant", tenant)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.allowance import UNLIMITED, Allowance, Headroom
+from engine.allowance import UNLIMITED, Allowance, Headroom, Use
 from engine.errors import InvalidRequest, Overloaded
 from engine.gateway.month import Month, month_left_s
 from engine.gateway.window import Entry, Window
@@ -87,6 +87,12 @@ class Meter:
             remaining_tokens=None if tokens is None else max(0, tokens - window.tokens),
             reset_tokens_s=None if tokens is None else window.empty_in_s(now.s, part=_tokens_of),
         )
+
+    def used(self, now: Now) -> Use:
+        """What counts against the limits by the minute and by the month."""
+        self._window.pass_time(now.s)
+        self.month.pass_time(now.unix)
+        return Use(requests_minute=self._window.requests, tokens_minute=self._window.tokens, tokens_month=self.month.used)
 
     def _most_output(self, demand: Demand, _now: Now) -> LoradeckError | None:
         most = self.allowance.max_tokens

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.accounts import TenantRecord
-from engine.allowance import UNLIMITED, Allowance
+from engine.allowance import UNLIMITED, Allowance, Use
 from engine.audit_record import Subject
 from engine.caller import SYSTEM, Caller
 from engine.errors import Conflict, InvalidRequest
@@ -51,6 +51,7 @@ class Tenants:
         listens_on_loopback: bool,
         limit: Callable[[dict[TenantId, Allowance], dict[str, Allowance]], None],
     ) -> None:
+        self._gate = gate
         self._store = store
         self._on_limits = limit
         self.directory = Directory(store)
@@ -148,6 +149,11 @@ class Tenants:
 
         self._store.write(work, then=then)
         return allowance
+
+    def use(self, tenant: str, *, caller: Caller = SYSTEM) -> Use:
+        """What counts against its limits now."""
+        caller.need("viewer")
+        return self._gate.used_by(self.directory.tenant(tenant, caller).id)
 
     def usage(self, *, first: str, last: str, tenant: str | None = None, caller: Caller = SYSTEM) -> list[UsageRow]:
         """A row a day, key and adapter; a key without a role sees its own tenant's."""

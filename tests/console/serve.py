@@ -27,6 +27,7 @@ def main(port: int, data: Path, flags: set[str]) -> None:
     )
     if "accounts" in flags:
         engine.tenants.create("acme")
+        engine.tenants.create("novacart")
         for name, tenant in (("root", None), ("vera", TenantId("acme"))):
             engine.tenants.users.add(name, "correct horse battery", role="viewer" if tenant else "admin", tenant=tenant)
     comparison = ScriptedColdWarm(wrong="wrong" in flags)
@@ -41,6 +42,10 @@ def main(port: int, data: Path, flags: set[str]) -> None:
     def whole() -> str:
         engine.subtract_bytes = 0
         return "ok"
+
+    @app.get("/poke/limit/{tenant}")
+    def limit(tenant: str) -> int | None:
+        return engine.tenants.limits(tenant).requests_per_minute
 
     @app.get("/poke/calls")
     def calls() -> list[tuple[str, str]]:

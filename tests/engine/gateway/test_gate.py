@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.allowance import Allowance
+from engine.allowance import Allowance, Use
 from engine.errors import InvalidRequest, LoradeckError, Overloaded
 from engine.gateway.gate import Gate, Ticket, reserve
 from engine.ids import RequestId, TenantId
@@ -171,6 +171,22 @@ def test_a_month_ends() -> None:
     one(gate, ask(prompt=10, output=60))
     time.go(60)
     one(gate, ask(prompt=10, output=900))
+
+
+def test_what_is_used_is_told() -> None:
+    """A call under way counts as reserved, by the minute only; ended, as what it took; a minute later by the month only."""
+    time = Time()
+    gate = gate_of(time)
+    assert gate.used_by(ACME) == Use()
+    ticket = one(gate, ask(prompt=10, output=10))
+    assert gate.used_by(ACME) == Use(requests_minute=1, tokens_minute=20, tokens_month=0)
+    ticket.begin()
+    ticket.settle(record(10, 4))
+    assert gate.used_by(ACME) == Use(requests_minute=1, tokens_minute=14, tokens_month=14)
+    assert gate.used_by(OTHER) == Use()
+    time.go(59.0)
+    time.s += 2
+    assert gate.used_by(ACME) == Use(tokens_month=14)
 
 
 def test_a_refusal_by_one_scope_charges_none() -> None:
