@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy
-from sqlalchemy import event
+from sqlalchemy import event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
 
 from engine.errors import BaseRefused, RegistryUnavailable
 
@@ -23,6 +23,10 @@ CONNECT_S = 5
 ONE_WRITER = 0x10DADEC
 """Names our lock in PostgreSQL."""
 READERS = 8
+NEVER_HEARD_OF = "22023"
+"""What PostgreSQL says of a transaction that it forgot in a crash: it is still to come."""
+OF_THE_CHANGE = ("22", "23", "P0")
+"""Classes of PostgreSQL's errors: a value, a constraint, a trigger of ours."""
 
 WHY = {
     sqlite3.SQLITE_BUSY: "the database is locked by another process. Try again, or end what holds it",
@@ -90,11 +94,38 @@ class Database:
 
     def explain(self, error: DBAPIError) -> RegistryUnavailable:
         """What a driver's error means."""
-        cause = error.orig
+        cause = _first(error).orig
         if isinstance(cause, sqlite3.Error):
             code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
             return self.unavailable(WHY.get(code, f"SQLite says {_first_line(cause)!r}"))
         return self.unavailable(f"PostgreSQL says {_first_line(cause)!r}. See that the server runs and lets Loradeck in")
+
+    def unknown(self) -> RegistryUnavailable:
+        """Nobody can say whether it was changed."""
+        return RegistryUnavailable(
+            "The connection to the registry broke during a commit: whether the change was stored is not known yet. Look before you try "
+            "again; serving goes on.",
+            code="registry_outcome_unknown",
+            param="database",
+            found=self.name,
+        )
+
+    def mark(self, connection: Connection) -> int | None:
+        """What a transaction can be asked for by, should its commit not be answered. SQLite's are on disk or not when the call returns."""
+        return None if self.is_sqlite else connection.exec_driver_sql("SELECT txid_current()").scalar_one()
+
+    def was_committed(self, mark: int) -> bool:
+        """Whether a transaction is on disk. Raises RegistryUnavailable or DBAPIError while that is not known."""
+        try:
+            with self.readers.connect() as connection:
+                status = connection.execute(text("SELECT txid_status(:mark)"), {"mark": mark}).scalar_one()
+        except DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) == NEVER_HEARD_OF:
+                return False
+            raise
+        if status == "in progress":
+            raise self.unavailable("PostgreSQL has not ended the last change yet")
+        return bool(status == "committed")
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -116,9 +147,25 @@ class Database:
         return engine
 
 
-def _parse(text: str) -> URL:
+def is_own_fault(error: Exception) -> bool:
+    """Whether it is the fault of one change, not of the database."""
+    state = getattr(getattr(error, "orig", None), "sqlstate", None) or ""
+    return isinstance(error, IntegrityError | DataError | UnicodeError) or state.startswith(OF_THE_CHANGE)
+
+
+def _first(error: DBAPIError) -> DBAPIError:
+    """What went wrong before something else did while that was undone: SQLite gives up a transaction by itself when its disk is full."""
+    before: BaseException | None = error
+    while before is not None:
+        if isinstance(before, DBAPIError):
+            error = before
+        before = before.__context__
+    return error
+
+
+def _parse(given: str) -> URL:
     try:
-        url = make_url(text)
+        url = make_url(given)
     except ArgumentError:
         url = None
     if url is None or not url.database or url.get_backend_name() not in {"sqlite", "postgresql"}:
