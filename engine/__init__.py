@@ -23,9 +23,7 @@ from engine.control import (
     Verb,
     Victim,
 )
-from engine.engine import (
-    Engine,
-)
+from engine.engine import Engine
 from engine.errors import (
     AdapterNotFound,
     AdapterRefused,
@@ -58,16 +56,18 @@ from engine.events import (
     RequestFailed,
     RequestPreempted,
 )
+from engine.fairness_view import (
+    OTHERS,
+    DisplacementRow,
+    FairnessSnapshot,
+    ShareRow,
+)
 from engine.gateway.scope import (
     narrow_events,
     narrow_snapshot,
 )
-from engine.gateway.sessions import (
-    Session,
-)
-from engine.health import (
-    Health,
-)
+from engine.gateway.sessions import Session
+from engine.health import Health
 from engine.ids import (
     DEFAULT_TENANT,
     SHARED_TENANT,
@@ -78,9 +78,7 @@ from engine.ids import (
     Tier,
     WaitReason,
 )
-from engine.lanes.cold_warm import (
-    ColdWarm,
-)
+from engine.lanes.cold_warm import ColdWarm
 from engine.lanes.results import (
     LANES,
     ColdWarmOptions,
@@ -105,12 +103,8 @@ from engine.request import (
     TokenChunk,
     TokenLogprob,
 )
-from engine.router import (
-    ModelCard,
-)
-from engine.settings import (
-    Settings,
-)
+from engine.router import ModelCard
+from engine.settings import Settings
 from engine.snapshot import (
     EMPTY,
     AdapterRow,
@@ -123,11 +117,13 @@ from engine.snapshot import (
     RatesSnapshot,
     RequestsSnapshot,
     RunningRow,
-    StepRecord,
-    StepRow,
     TenantRow,
     TotalsSnapshot,
     WaitingRow,
+)
+from engine.step_record import (
+    StepRecord,
+    StepRow,
 )
 from engine.stream import (
     Target,
@@ -144,6 +140,7 @@ __all__ = [
     "EMPTY",
     "LANES",
     "LOCAL",
+    "OTHERS",
     "SHARED_TENANT",
     "SYSTEM",
     "UNLIMITED",
@@ -170,6 +167,7 @@ __all__ = [
     "ControlOutcome",
     "DeviceSnapshot",
     "Difference",
+    "DisplacementRow",
     "Engine",
     "EngineFault",
     "EngineSnapshot",
@@ -177,6 +175,7 @@ __all__ = [
     "EngineStateChanged",
     "Event",
     "EventPage",
+    "FairnessSnapshot",
     "FinishReason",
     "Health",
     "InvalidRequest",
@@ -212,6 +211,7 @@ __all__ = [
     "SamplingParams",
     "Session",
     "Settings",
+    "ShareRow",
     "ShownKey",
     "SourceNotAllowed",
     "StartState",

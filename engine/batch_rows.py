@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.snapshot import RequestsSnapshot, RunningRow, StepRecord, StepRow, WaitingRow
+from engine.snapshot import RequestsSnapshot, RunningRow, WaitingRow
+from engine.step_record import StepRecord, StepRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from engine.registered import Registration
     from engine.request import Request, RequestRecord
     from engine.settings import Settings
-    from engine.snapshot import EngineSnapshot, StepRecord
+    from engine.snapshot import EngineSnapshot
+    from engine.step_record import StepRecord
     from engine.stream import Target, TokenStream
     from engine.telemetry.publisher import Publisher
     from engine.tokenizing.chat_template import ChatTemplate

@@ -27,6 +27,9 @@ WaitReason = Literal[
 ]
 """Why a request that could run does not; the same code in API, metrics and console."""
 
+LOAD_REASONS: tuple[WaitReason, ...] = ("adapter_loading", "adapter_pages")
+"""Waits for an adapter to come to the device."""
+
 DEFAULT_TENANT = TenantId("default")
 """Everybody, in local mode."""
 SHARED_TENANT = TenantId("shared")

@@ -189,7 +189,9 @@ class AdapterLifecycle(ResidencyListener):
         self.forget_retired(entry)
 
     def left_device(self, entry: AdapterEntry, because: LeftBecause) -> None:
-        """Record it."""
+        """Record it, and for whom."""
+        if entry.displaced_by is not None:
+            self._host.publisher.fairness.evicted(by=entry.displaced_by, of=entry.owners, now_s=self._host.clock.now_s())
         self._left(entry, "device", because)
 
     def left_host(self, entry: AdapterEntry) -> None:

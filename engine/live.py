@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from engine.ids import LOAD_REASONS
 from engine.request import RequestRecord
 
 if TYPE_CHECKING:
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from engine.request import FinishReason
     from engine.sequence import Sequence
     from engine.stream import TokenStream
-
-LOAD_REASONS = ("adapter_loading", "adapter_pages")
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.adapters.probe import fingerprint_text
 from engine.batch_rows import requests_snapshot
+from engine.fairness_view import ServedWork
 from engine.held import adapter_pages
 from engine.memory.ledger import DeviceBytes, LedgerFacts, PageCounts, account
 from engine.snapshot import (
@@ -18,9 +19,12 @@ from engine.snapshot import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from engine.adapters.entry import AdapterEntry
     from engine.ids import AdapterId
     from engine.model_host import ModelHost
+    from engine.scheduler.fairness import Account
     from engine.snapshot import MemorySnapshot
     from engine.version import VersionRecord
 
@@ -75,6 +79,7 @@ class Observer:
             rates=host.publisher.rates(now_s),
             totals=host.publisher.totals(),
             device=host.parts.device,
+            fairness=host.publisher.fairness.view(served_work(host.scheduler.shares, now_s), now_s),
             event=host.publisher.newest_event,
         )
 
@@ -159,6 +164,12 @@ class Observer:
 def _is_shown(entry: AdapterEntry) -> bool:
     """Versions that a name leads to, and others while they hold memory or requests."""
     return bool(entry.aliases or entry.canary_of or entry.on_device or entry.users)
+
+
+def served_work(shares: Iterable[Account], now_s: float) -> Iterator[ServedWork]:
+    """Every tenant's account, as it stands."""
+    for each in shares:
+        yield ServedWork(tenant=each.tenant, weight=each.weight, served=each.served, backlogged_s=each.backlogged_s(now_s))
 
 
 def static_row(record: VersionRecord, alias: str) -> AdapterRow:

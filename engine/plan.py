@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    from engine.ids import TenantId
     from engine.request import TokenLogprob
     from engine.sequence import Sequence
 
@@ -23,14 +24,31 @@ class PlannedRow(NamedTuple):
     """Whether the last of these tokens yields a new one (the prompt is then complete)."""
 
 
+class Preemption(NamedTuple):
+    """A sequence had to give its pages back, because another one needed some; it waits to be recomputed."""
+
+    sequence: Sequence
+    pages: int
+    by: Sequence
+    """Itself, when it needed a page and all others go before it."""
+
+
+class Stall(NamedTuple):
+    """A sequence enters the batch after it waited for what a tenant's requests had taken from it: its pages, or its adapter's."""
+
+    sequence: Sequence
+    by: TenantId
+    waited_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
     """One forward pass. Decode rows come first, then prefill rows; each part is sorted by adapter slot, base last."""
 
     step: int
     rows: tuple[PlannedRow, ...] = ()
-    preempted: tuple[tuple[Sequence, int], ...] = ()
-    """Sequences that had to give pages back, and how many pages; they wait to be recomputed."""
+    preempted: tuple[Preemption, ...] = ()
+    stalled: tuple[Stall, ...] = ()
     stranded: tuple[Sequence, ...] = ()
     """Sequences that were ended because the arena cannot hold them any more (pins grew); everything is given back."""
 

@@ -141,8 +141,12 @@ class Requests:
         self.fail([stream for stream in self._live if stream.target.adapter == adapter], error)
 
     def note_plan(self, plan: StepPlan) -> None:
-        """Say which requests gave their pages back, and end those that the arena cannot hold any more."""
-        for sequence, pages in plan.preempted:
+        """Say which requests gave their pages back and which waited for whom, and end those that the arena cannot hold any more."""
+        fairness, now_s = self._host.publisher.fairness, self._host.clock.now_s()
+        for sequence, waited_for, waited_s in plan.stalled:
+            fairness.stalled(waited_s, by=waited_for, of=sequence.tenant, now_s=now_s)
+        for sequence, pages, by in plan.preempted:
+            fairness.preempted(by=by.tenant, of=sequence.tenant, now_s=now_s)
             event = RequestPreempted(at_unix=time.time(), request=sequence.request.id, tenant=sequence.tenant, pages=pages)
             self._host.publisher.record_event(event)
         if plan.stranded:

@@ -48,6 +48,8 @@ class Sequence:
     """Seconds waited, by reason code."""
     waiting_since_s: float = 0.0
     """While waiting: start of the wait that ``waits`` does not hold yet."""
+    gave_way: tuple[TenantId, float] | None = None
+    """While it waits after a preemption: whose sequence needed its pages, and since when."""
     scheduled_s: float | None = None
     first_token_s: float | None = None
     first_step: int = 0

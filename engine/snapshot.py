@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.fairness_view import NO_FAIRNESS, FairnessSnapshot
 from engine.ids import AdapterId, RequestId, Residency, TenantId, Tier, WaitReason
 
 EngineState = Literal["starting", "serving", "degraded", "draining", "down"]
@@ -244,28 +245,6 @@ class DeviceSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepRow:
-    """One sequence's part in one step."""
-
-    request: RequestId
-    index: int
-    phase: Literal["prefill", "decode"]
-    tokens: int
-    adapter: AdapterId | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepRecord:
-    """One forward pass, as the playground draws it."""
-
-    step: int
-    started_s: float
-    duration_s: float
-    rows: tuple[StepRow, ...]
-    num_adapters: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSnapshot:
     """The whole, at one moment between two steps."""
 
@@ -284,6 +263,7 @@ class EngineSnapshot:
     rates: RatesSnapshot = RatesSnapshot()
     totals: TotalsSnapshot = TotalsSnapshot()
     device: DeviceSnapshot = DeviceSnapshot()
+    fairness: FairnessSnapshot = NO_FAIRNESS
     event: int = 0
     """Number of the newest event."""
 

@@ -10,7 +10,7 @@ from engine.memory.pages import adapter_owner
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from engine.ids import AdapterId, RequestId, Residency, WaitReason
+    from engine.ids import AdapterId, RequestId, Residency, TenantId, WaitReason
     from engine.memory.pages import PagePool
     from engine.memory.reclaim import Reclaimer
 
@@ -51,6 +51,8 @@ class ScriptedGate:
         self._slots: dict[AdapterId, int] = {}
         self._pages: dict[AdapterId, list[int]] = {}
         self._loading: dict[AdapterId, float | None] = {}  # when it arrives; None waits for pages
+        self._asked_by: dict[AdapterId, TenantId | None] = {}
+        self._displaced_by: dict[AdapterId, TenantId | None] = {}
         self._used: dict[AdapterId, tuple[float, float]] = {}  # frequency, last use
 
     def state(self, adapter: AdapterId) -> Residency:
@@ -72,9 +74,10 @@ class ScriptedGate:
         """Whether it was put into ``pinned``."""
         return adapter in self.pinned
 
-    def want(self, adapter: AdapterId, now_s: float, *, request: RequestId | None = None) -> WaitReason:
+    def want(self, adapter: AdapterId, now_s: float, *, request: RequestId | None = None, tenant: TenantId | None = None) -> WaitReason:
         """Ask for pages if it has none."""
         del request
+        self._asked_by.setdefault(adapter, tenant)
         assert adapter not in self._pages or adapter in self._loading, "wanted though resident"
         if adapter not in self._loading:
             self._loading[adapter] = None
@@ -86,7 +89,7 @@ class ScriptedGate:
         now_s = self._clock.now_s()
         for adapter, due_s in list(self._loading.items()):
             if due_s is not None and due_s <= now_s:
-                del self._loading[adapter]
+                del self._loading[adapter], self._asked_by[adapter]
                 self._touch(adapter)
         for adapter, due_s in list(self._loading.items()):
             if due_s is None and not self._allocate(adapter, now_s):
@@ -129,13 +132,18 @@ class ScriptedGate:
         held = {*self._loading, *self.leases, *self.pinned, besides}
         return sum(len(pages) for adapter, pages in self._pages.items() if adapter not in held)
 
-    def evict_for_room(self, adapters: Iterable[AdapterId]) -> None:
+    def displaced_by(self, adapter: AdapterId) -> TenantId | None:
+        """Who needed its pages last."""
+        return self._displaced_by.get(adapter)
+
+    def evict_for_room(self, adapters: Iterable[AdapterId], *, by: TenantId | None) -> None:
         """Give their pages back."""
         for adapter in adapters:
             assert adapter not in self.leases, f"{adapter} evicted while leased"
             assert adapter not in self.pinned, f"{adapter} evicted while pinned"
             self._pool.give_back(self._pages.pop(adapter))
             self.evicted.append(adapter)
+            self._displaced_by[adapter] = by
 
     def check(self) -> None:
         """Its pages are the pool's adapter pages."""
@@ -144,7 +152,7 @@ class ScriptedGate:
         assert all(self._pool.owner(page) == adapter_owner(adapter) for page, adapter in owned.items())
 
     def _allocate(self, adapter: AdapterId, now_s: float) -> bool:
-        if self.reclaimer.make_adapter_room(self.sizes[adapter]) is None:
+        if self.reclaimer.make_adapter_room(self.sizes[adapter], by=self._asked_by[adapter]) is None:
             return False
         self._pages[adapter] = self._pool.take(self.sizes[adapter], owner=adapter_owner(adapter))
         self._loading[adapter] = now_s + self.load_s

@@ -27,6 +27,7 @@ LEAVES = {
     "desired",
     "errors",
     "events",
+    "fairness_view",
     "ids",
     "plan",
     "report",
@@ -34,6 +35,7 @@ LEAVES = {
     "sequence",
     "settings",
     "snapshot",
+    "step_record",
     "version",
 }
 PARTS: dict[str, set[str]] = {
@@ -92,7 +94,7 @@ FILE_LINES, KERNEL_FILE_LINES, TEST_FILE_LINES, FUNCTION_LINES, COMPILED_LINES =
 
 # Longer than the cap, with the length it has now and the reason. It may only shrink: an entry that is not needed fails.
 LONGER: dict[str, tuple[int, str]] = {
-    "engine/snapshot.py": (291, "one frozen dataclass per table of the console; splitting them hides what a snapshot is"),
+    "engine/snapshot.py": (271, "one frozen dataclass per table of the console; splitting them hides what a snapshot is"),
 }
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "managers", "base", "misc"}

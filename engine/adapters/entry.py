@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from engine.adapters.eviction import Candidate, decayed
 from engine.snapshot import LoadPhase
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from engine.adapters.layout import ImageTable
     from engine.alias import AliasName
-    from engine.ids import AdapterId, RequestId, Residency, Tier
+    from engine.ids import AdapterId, RequestId, Residency, TenantId, Tier
     from engine.version import VersionRecord
 
 LoadStage = Literal["reading", "allocating", "copying", "probing"]
@@ -50,6 +51,8 @@ class Load:
     to_tier: Tier = "device"
     stage: LoadStage = "reading"
     phases: list[LoadPhase] = field(default_factory=list)
+    tenant: TenantId | None = None
+    """Whose request it was first asked for; None: nobody's yet."""
     waiters: list[RequestId] = field(default_factory=list)
     evicted: list[AdapterId] = field(default_factory=list)
     pages: list[int] = field(default_factory=list)
@@ -89,6 +92,8 @@ class AdapterEntry:
     retired: bool = False
     away: bool = False
     """Its image is at its origin and not on disk; the next read fetches it."""
+    displaced_by: TenantId | None = None
+    """Whose requests needed its pages when it last left the device."""
     probe: Literal["unproven", "ok", "mismatch"] = "unproven"
     recheck: bool = False
     last_used_s: float = 0.0
@@ -104,9 +109,30 @@ class AdapterEntry:
         return self.pin is not None and self.pin.tier == "device"
 
     @property
+    def owners(self) -> set[TenantId]:
+        """Whose it is: of equal content there is one entry, whoever registered it."""
+        return {alias.tenant for alias in (*self.aliases, *self.canary_of)} or {self.record.tenant}
+
+    @property
     def is_idle(self) -> bool:
         """On the device, or not, and nothing holds it there."""
         return self.load is None and not self.leases and not self.holds and not self.is_pinned_to_device
+
+    def touch(self, now_s: float) -> None:
+        """Count a use, for eviction."""
+        self.frequency = decayed(self.frequency, since_s=now_s - self.frequency_s) + 1.0
+        self.frequency_s = self.last_used_s = now_s
+
+    def candidate(self, now_s: float, *, in_host: bool) -> Candidate:
+        """As eviction sees it, on the device."""
+        return Candidate(
+            adapter=self.record.id,
+            pages=len(self.pages),
+            frequency=decayed(self.frequency, since_s=now_s - self.frequency_s),
+            last_used_s=self.last_used_s,
+            reload_cost=1.0 if in_host else 4.0,
+            waiting=self.users,
+        )
 
     def tier(self, *, in_host: bool) -> Tier:
         """Where a request that comes now finds its weights."""

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from engine.adapters.entry import Load
 from engine.errors import LoradeckError
 from engine.memory.pages import adapter_owner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from engine.adapters.entry import AdapterEntry, HostCopy
     from engine.adapters.loader import CopyDone, Loader, ReadDone
     from engine.adapters.residency import AdapterResidency
     from engine.clock import Clock
-    from engine.ids import AdapterId, Tier
+    from engine.ids import AdapterId, TenantId, Tier
     from engine.memory.pages import PagePool
 
 
+class MakeRoom(Protocol):
+    """Frees pages for an adapter that a tenant's request waits for: who was evicted, or None when there is no room."""
+
+    def __call__(self, pages: int, /, *, by: TenantId | None) -> list[AdapterId] | None:
+        """Do so."""
+        ...
+
+
 class LoadPipeline:
-    """Every load under way. ``make_room`` frees pages for an adapter: who was evicted, or None when there is no room."""
+    """Every load under way."""
 
     def __init__(
         self,
@@ -29,7 +35,7 @@ class LoadPipeline:
         pool: PagePool,
         loader: Loader,
         clock: Clock,
-        make_room: Callable[[int], list[AdapterId] | None],
+        make_room: MakeRoom,
     ) -> None:
         self.loader = loader
         self._residency = residency
@@ -44,12 +50,12 @@ class LoadPipeline:
         """Whether its host copy is being read or copied from."""
         return adapter in self._copying
 
-    def start(self, entry: AdapterEntry, now_s: float, to_tier: Tier) -> None:
-        """Begin; it must not be on the device nor under way."""
+    def start(self, entry: AdapterEntry, now_s: float, to_tier: Tier, *, tenant: TenantId | None = None) -> None:
+        """Begin, maybe for a tenant's request; it must not be on the device nor under way."""
         adapter = entry.record.id
         copy = self._residency.host.get(adapter)
         from_tier = entry.tier(in_host=copy is not None)
-        load = Load(asked_s=now_s, from_tier=from_tier, to_tier=to_tier, stage_since_s=now_s)
+        load = Load(asked_s=now_s, from_tier=from_tier, to_tier=to_tier, stage_since_s=now_s, tenant=tenant)
         entry.load = load
         self.under_way[adapter] = entry
         if copy is None:
@@ -152,7 +158,7 @@ class LoadPipeline:
         if load.stage != "allocating":
             load.stage, load.stage_since_s = "allocating", now_s
         needed = entry.record.num_pages
-        evicted = None if self._allocating else self._make_room(needed)
+        evicted = None if self._allocating else self._make_room(needed, by=load.tenant)
         if evicted is None:
             self._allocating.append(entry.record.id)
             return

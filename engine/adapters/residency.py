@@ -6,7 +6,6 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from engine.adapters.entry import AdapterEntry
-from engine.adapters.eviction import Candidate, decayed
 from engine.adapters.listener import ResidencyListener
 from engine.adapters.roster import Roster
 from engine.adapters.tiers import HostTier
@@ -16,12 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from engine.adapters.entry import Pin
+    from engine.adapters.eviction import Candidate
     from engine.adapters.listener import LeftBecause
     from engine.adapters.loads import LoadPipeline
     from engine.adapters.table import AdapterTable
     from engine.adapters.tiers import DiskTier
     from engine.clock import Clock
-    from engine.ids import AdapterId, RequestId, Residency, Tier, WaitReason
+    from engine.ids import AdapterId, RequestId, Residency, TenantId, Tier, WaitReason
     from engine.memory.pages import PagePool
     from engine.version import VersionRecord
 
@@ -71,13 +71,22 @@ class AdapterResidency:
         """Arena pages it needs or holds."""
         return self.entry(adapter).record.num_pages
 
-    def want(self, adapter: AdapterId, now_s: float, *, request: RequestId | None = None, to_tier: Tier = "device") -> WaitReason:
-        """Start bringing it to a tier, or go on; answers what a request for it waits for."""
+    def want(
+        self,
+        adapter: AdapterId,
+        now_s: float,
+        *,
+        request: RequestId | None = None,
+        tenant: TenantId | None = None,
+        to_tier: Tier = "device",
+    ) -> WaitReason:
+        """Start bringing it to a tier, or go on; answers what a request of the tenant for it waits for."""
         entry = self.entry(adapter)
         if entry.load is None and not entry.on_device:
-            self.loads.start(entry, now_s, to_tier)
+            self.loads.start(entry, now_s, to_tier, tenant=tenant)
         if entry.load is None:
             return "draining"
+        entry.load.tenant = entry.load.tenant or tenant
         if to_tier == "device":
             entry.load.to_tier = "device"
         if request is not None and request not in entry.load.waiters:
@@ -92,7 +101,7 @@ class AdapterResidency:
             assert entry.table is not None
             entry.slot = self.table.install(entry.table, entry.pages)
         entry.leases += 1
-        self.touch(entry)
+        entry.touch(self._clock.now_s())
         self.listener.changed(entry)
 
     def release(self, adapter: AdapterId) -> None:
@@ -117,6 +126,10 @@ class AdapterResidency:
         """Whether its pages stay on the device when nothing runs with it."""
         return self.entry(adapter).is_pinned_to_device
 
+    def displaced_by(self, adapter: AdapterId) -> TenantId | None:
+        """Whose requests needed its pages when it last left the device; None: it left for nobody's, or was never there."""
+        return self.entry(adapter).displaced_by
+
     def reserve(self) -> int:
         """Pages that KV must leave so that every adapter can come in: the pinned ones and the largest other. Any thread."""
         return self.roster.reserve_pages
@@ -126,23 +139,16 @@ class AdapterResidency:
         now_s = self._clock.now_s()
         for entry in self.resident.values():
             if entry.is_idle:
-                yield Candidate(
-                    adapter=entry.record.id,
-                    pages=len(entry.pages),
-                    frequency=decayed(entry.frequency, since_s=now_s - entry.frequency_s),
-                    last_used_s=entry.last_used_s,
-                    reload_cost=1.0 if entry.record.id in self.host else 4.0,
-                    waiting=entry.users,
-                )
+                yield entry.candidate(now_s, in_host=entry.record.id in self.host)
 
     def evictable_pages(self, *, besides: AdapterId | None = None) -> int:
         """Pages of those that are evictable, but one."""
         return sum(len(entry.pages) for adapter, entry in self.resident.items() if adapter != besides and entry.is_idle)
 
-    def evict_for_room(self, adapters: Iterable[AdapterId]) -> None:
-        """Take these off the device to make room; each must be evictable."""
+    def evict_for_room(self, adapters: Iterable[AdapterId], *, by: TenantId | None = None) -> None:
+        """Take these off the device to make room for a tenant's request; each must be evictable."""
         for adapter in adapters:
-            self.leave_device(self.entry(adapter), because="pages_needed")
+            self.leave_device(self.entry(adapter), because="pages_needed", by=by)
 
     # What the loop tells
 
@@ -171,7 +177,7 @@ class AdapterResidency:
         entry.pages = pages
         entry.on_device = True
         self.resident[entry.record.id] = entry
-        self.touch(entry)
+        entry.touch(self._clock.now_s())
 
     def remove(self, adapter: AdapterId) -> None:
         """Forget a version that no sequence uses, and its weights on the device and in host memory."""
@@ -185,13 +191,13 @@ class AdapterResidency:
         self.set_pin(entry, None)
         self.roster.count(entry.record, -1)
 
-    def leave_device(self, entry: AdapterEntry, *, because: LeftBecause) -> None:
-        """Free its arena pages now; it must have no lease."""
+    def leave_device(self, entry: AdapterEntry, *, because: LeftBecause, by: TenantId | None = None) -> None:
+        """Free its arena pages now, maybe for a tenant's request; it must have no lease."""
         assert entry.leases == 0
         assert entry.load is None or entry.load.stage == "probing"
         pages, entry.pages = entry.pages, []
         self._pool.give_back(pages)
-        entry.on_device = False
+        entry.on_device, entry.displaced_by = False, by
         del self.resident[entry.record.id]
         wanted, entry.leave_to = entry.leave_to, None
         if wanted == "disk":
@@ -214,12 +220,6 @@ class AdapterResidency:
         assert not (away and (entry.on_device or entry.load is not None or entry.record.id in self.host))
         entry.away = away
         self.listener.changed(entry)
-
-    def touch(self, entry: AdapterEntry) -> None:
-        """Count a use, for eviction."""
-        now_s = self._clock.now_s()
-        entry.frequency = decayed(entry.frequency, since_s=now_s - entry.frequency_s) + 1.0
-        entry.frequency_s = entry.last_used_s = now_s
 
     def holders(self) -> Iterator[AdapterEntry]:
         """Every version that has pages of the arena, or is on its way to some."""

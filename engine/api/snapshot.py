@@ -1,4 +1,4 @@
-"""``/api/snapshot``, ``/api/events`` and ``/api/steps``: what is, what happened, what was computed together."""
+"""``/api/snapshot``, ``/api/fairness``, ``/api/events`` and ``/api/steps``: what is, what happened, what was computed together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi.responses import Response
 
 from engine.api.auth import caller_of, viewer_of
 from engine.api.queries import number
-from engine.gateway.scope import narrow_events, narrow_snapshot
+from engine.gateway.scope import narrow_events, narrow_fairness, narrow_snapshot
 
 if TYPE_CHECKING:
     from engine.engine import Engine
@@ -29,6 +29,10 @@ def snapshot_router(engine: Engine) -> APIRouter:
     @router.get("/snapshot")
     async def snapshot(request: Request) -> Response:
         return _json(narrow_snapshot(engine.snapshot(), viewer_of(request).tenant))
+
+    @router.get("/fairness")
+    async def fairness(request: Request) -> Response:
+        return _json(narrow_fairness(engine.snapshot().fairness, viewer_of(request).tenant))
 
     @router.get("/events")
     async def events(request: Request) -> Response:

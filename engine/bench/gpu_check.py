@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from engine.bench.rig import Rig
-    from engine.snapshot import StepRecord
+    from engine.step_record import StepRecord
 
 ROWS, PROMPT_TOKENS, NEW_TOKENS = 16, 64, 64
 

@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.events import EngineStateChanged, Event, EventPage
+from engine.fairness_view import OTHERS, DisplacementRow
 from engine.ids import SHARED_TENANT
 from engine.snapshot import MemorySnapshot, RatesSnapshot, RequestsSnapshot, TotalsSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from engine.fairness_view import FairnessSnapshot
     from engine.ids import AdapterId, TenantId
     from engine.snapshot import AdapterRow, EngineSnapshot
 
@@ -43,7 +45,27 @@ def narrow_snapshot(snapshot: EngineSnapshot, tenant: TenantId | None) -> Engine
         tenants=tuple(row for row in snapshot.tenants if row.tenant == tenant),
         rates=RatesSnapshot(),
         totals=TotalsSnapshot(),
+        fairness=narrow_fairness(snapshot.fairness, tenant),
     )
+
+
+def narrow_fairness(fairness: FairnessSnapshot, tenant: TenantId | None) -> FairnessSnapshot:
+    """The tenant's own share, and what it and all others together cost each other; the index over all is left out."""
+    if tenant is None:
+        return fairness
+    sums: dict[tuple[TenantId, TenantId], DisplacementRow] = {}
+    for row in fairness.displaced:
+        if tenant in {row.by, row.of}:
+            by, of = (each if each == tenant else OTHERS for each in (row.by, row.of))
+            before = sums.get((by, of), DisplacementRow(by=by, of=of))
+            sums[by, of] = replace(
+                before,
+                evictions=before.evictions + row.evictions,
+                preemptions=before.preemptions + row.preemptions,
+                stalled_ms=before.stalled_ms + row.stalled_ms,
+            )
+    own = tuple(row for row in fairness.tenants if row.tenant == tenant)
+    return replace(fairness, jain=None, tenants=own, displaced=tuple(sums.values()))
 
 
 def narrow_events(page: EventPage, rows: Iterable[AdapterRow], tenant: TenantId | None) -> EventPage:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from engine.ids import AdapterId
+    from engine.ids import AdapterId, TenantId
     from engine.memory.pages import PagePool
 
 
@@ -54,8 +54,8 @@ class IdleAdapters(Protocol[Candidate_co]):
         """What all of them but one would give back."""
         ...
 
-    def evict_for_room(self, adapters: Iterable[AdapterId]) -> None:
-        """Give their pages back now."""
+    def evict_for_room(self, adapters: Iterable[AdapterId], *, by: TenantId | None) -> None:
+        """Give their pages back now, to a tenant's request or to nobody's."""
         ...
 
 
@@ -121,13 +121,13 @@ class Reclaimer:
         short = n - self._pool.num_free - self._prefix.num_idle
         return short <= 0 or short <= self._adapters.evictable_pages(besides=besides)
 
-    def make_kv_room(self, n: int) -> bool:
-        """Free pages until ``n`` can be taken for KV; False, and nothing changed, when that cannot be."""
+    def make_kv_room(self, n: int, *, by: TenantId | None = None) -> bool:
+        """Free pages until ``n`` can be taken for KV, for a tenant's request; False, and nothing changed, when that cannot be."""
         if not self.can_make_kv_room(n):
             return False
         over = self._pool.count("kv") + self._pool.count("prefix") + n - self.kv_ceiling
         self._prefix.evict(max(over, n - self._pool.num_free))
-        self._evict_adapters(n - self._pool.num_free)
+        self._evict_adapters(n - self._pool.num_free, by)
         return True
 
     def adapter_room(self) -> int:
@@ -135,20 +135,23 @@ class Reclaimer:
         under_floor = self.adapter_ceiling - self._pool.count("adapter")
         return min(self._pool.num_free + self._prefix.num_idle, under_floor) + self._adapters.evictable_pages()
 
-    def make_adapter_room(self, n: int) -> list[AdapterId] | None:
-        """Free pages until ``n`` can be taken for an adapter: who was evicted. None, and nothing changed, when that cannot be."""
+    def make_adapter_room(self, n: int, *, by: TenantId | None = None) -> list[AdapterId] | None:
+        """Free pages until ``n`` can be taken for an adapter that a tenant's request waits for: who was evicted.
+
+        None, and nothing changed, when that cannot be.
+        """
         if n > self.adapter_room():
             return None
         over = self._pool.count("adapter") + n - self.adapter_ceiling
         self._prefix.evict(n - self._pool.num_free - max(over, 0))
-        return self._evict_adapters(max(over, n - self._pool.num_free))
+        return self._evict_adapters(max(over, n - self._pool.num_free), by)
 
     def _kv_in_use(self) -> int:
         return self._pool.count("kv") + self._pool.num_shared
 
-    def _evict_adapters(self, pages: int) -> list[AdapterId]:
+    def _evict_adapters(self, pages: int, by: TenantId | None) -> list[AdapterId]:
         if pages <= 0:
             return []
         victims = [victim.adapter for victim in self._victims(pages)]
-        self._adapters.evict_for_room(victims)
+        self._adapters.evict_for_room(victims, by=by)
         return victims

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.ids import LOAD_REASONS
 from engine.memory.pages import kv_owner
+from engine.plan import Stall
 from engine.scheduler.fairness import LOADED_PAGE, PROMPT_TOKEN
 from engine.scheduler.queues import rank, rank_of_lane
 from engine.scheduler.turns import Turns
@@ -105,7 +107,7 @@ class Admission:
         newly = lane.blame(reason, now_s)
         if lane.adapter is not None and reason == "adapter_loading":
             for sequence in newly:
-                self._gate.want(lane.adapter, now_s, request=sequence.request.id)
+                self._gate.want(lane.adapter, now_s, request=sequence.request.id, tenant=sequence.tenant)
 
     def _is_full(self, draft: StepDraft) -> bool:
         return len(self._running) >= self._limits.max_running or not draft.tokens_left
@@ -147,13 +149,13 @@ class Admission:
             return "draining"
         resident = self._gate.state(adapter) == "device"
         if entered:
-            return None if resident else self._gate.want(adapter, now_s)
+            return None if resident else self._gate.want(adapter, now_s, tenant=lane.head.tenant)
         draft.lookahead -= 1
         draft.lookahead_pages -= self._gate.pages(adapter)
         reason = None if resident else self._load(lane, adapter, draft, now_s)
         if has_place:
             return reason
-        self._drain.note_blocked(adapter, now_s)
+        self._drain.note_blocked(adapter, now_s, tenant=lane.head.tenant)
         return draft.reason("places", lane)
 
     def _load(self, lane: Lane, adapter: AdapterId, draft: StepDraft, now_s: float) -> WaitReason:
@@ -163,11 +165,11 @@ class Admission:
         reason: WaitReason = "adapter_pages"
         if draft.lookahead_pages >= 0:
             begins = self._gate.state(adapter) != "loading"
-            reason = self._gate.want(adapter, now_s)
+            reason = self._gate.want(adapter, now_s, tenant=lane.head.tenant)
             if begins and reason != "draining":
                 self._load_for[adapter] = lane.head.tenant
         if reason == "adapter_pages":
-            self._drain.note_blocked(adapter, now_s)
+            self._drain.note_blocked(adapter, now_s, tenant=lane.head.tenant)
         return reason
 
     def _has_pages_for(self, sequence: Sequence, draft: StepDraft) -> bool:
@@ -181,7 +183,6 @@ class Admission:
         return fits
 
     def _enter(self, sequence: Sequence, draft: StepDraft, now_s: float) -> None:
-        self._waiting.remove(sequence, now_s)
         if sequence.adapter is not None:
             self._gate.lease(sequence.adapter)
             sequence.leased = True
@@ -191,7 +192,7 @@ class Admission:
                 self._shares.charge(began, LOADED_PAGE * self._gate.pages(sequence.adapter))
         shared = self._prefix.lookup(sequence)
         needed = self._resources.pages_for(sequence.num_tokens) - len(shared)
-        has_room = self._reclaimer.make_kv_room(needed)
+        has_room = self._reclaimer.make_kv_room(needed, by=sequence.tenant)
         assert has_room, "admitted without room"
         sequence.pages = shared + self._pool.take(needed, owner=kv_owner(sequence.key))
         sequence.num_shared = len(shared)
@@ -201,6 +202,20 @@ class Admission:
             sequence.first_step = draft.step
             sequence.num_cached = sequence.num_computed
             self._shares.charge(sequence.tenant, PROMPT_TOKEN * sequence.num_uncomputed)
+        self._waiting.remove(sequence, now_s)
+        self._note_stall(sequence, draft, now_s)
         self._running.add(sequence)
         self._allowances.enter(sequence)
         draft.add(sequence)
+
+    def _note_stall(self, sequence: Sequence, draft: StepDraft, now_s: float) -> None:
+        """It enters: say for whom it had to wait, if it was for what somebody's requests had taken."""
+        if sequence.gave_way is not None:
+            by, since_s = sequence.gave_way
+            sequence.gave_way = None
+            draft.stalled.append(Stall(sequence, by, now_s - since_s))
+        elif sequence.adapter is not None and sequence.first_step == draft.step:
+            displaced_by = self._gate.displaced_by(sequence.adapter)
+            waited_s = sum(sequence.waits.get(reason, 0.0) for reason in LOAD_REASONS)
+            if displaced_by is not None and waited_s > 0:
+                draft.stalled.append(Stall(sequence, displaced_by, waited_s))

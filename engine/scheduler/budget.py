@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from engine.ids import AdapterId, WaitReason
+    from engine.plan import Preemption, Stall
     from engine.scheduler.queues import Group, Lane
     from engine.sequence import Sequence
 
@@ -48,7 +49,8 @@ class StepDraft:
     prefill_chunk: int
     rows: dict[int, PlannedRow] = field(default_factory=dict)
     num_decode: int = 0
-    preempted: list[tuple[Sequence, int]] = field(default_factory=list)
+    preempted: list[Preemption] = field(default_factory=list)
+    stalled: list[Stall] = field(default_factory=list)
     stranded: list[Sequence] = field(default_factory=list)
     kv_waiter: Sequence | None = None
     """The first in order that waits for KV pages; nobody behind it takes any."""
@@ -103,4 +105,10 @@ class StepDraft:
         keyed = [(row.phase, slots[row.sequence.adapter], key, row) for key, row in self.rows.items()]  # "decode" < "prefill"
         keyed.sort()
         rows = tuple(row for _, _, _, row in keyed)
-        return StepPlan(step=self.step, rows=rows, preempted=tuple(self.preempted), stranded=tuple(self.stranded))
+        return StepPlan(
+            step=self.step,
+            rows=rows,
+            preempted=tuple(self.preempted),
+            stalled=tuple(self.stalled),
+            stranded=tuple(self.stranded),
+        )

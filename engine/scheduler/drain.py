@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.ids import AdapterId
+    from engine.ids import AdapterId, TenantId
     from engine.scheduler.resources import Resources
     from engine.scheduler.running import RunningSet
 
@@ -30,6 +30,7 @@ class Drain:
         self._running = running
         self._limits = resources.limits
         self._blocked_since: dict[AdapterId, float] = {}  # in order of time
+        self._blocked_tenant: dict[AdapterId, TenantId] = {}
         self._first_overdue: AdapterId | None = None
         self._longest_is_next = False
 
@@ -39,15 +40,17 @@ class Drain:
             return False
         return adapter in self.draining or not self._running.has_adapter(adapter)
 
-    def note_blocked(self, adapter: AdapterId, now_s: float) -> None:
-        """It waits for pages or for a place in the batch, maybe since earlier."""
+    def note_blocked(self, adapter: AdapterId, now_s: float, *, tenant: TenantId) -> None:
+        """A tenant's request for it waits for pages or for a place in the batch, maybe since earlier."""
         since_s = self._blocked_since.setdefault(adapter, now_s)
+        self._blocked_tenant.setdefault(adapter, tenant)
         if self._first_overdue is None and now_s - since_s >= self._limits.drain_after_s:
             self._first_overdue = adapter
 
     def note_admitted(self, adapter: AdapterId) -> None:
         """A sequence of it runs."""
         self._blocked_since.pop(adapter, None)
+        self._blocked_tenant.pop(adapter, None)
         if adapter == self._first_overdue:
             self._first_overdue = None
         if adapter == self.waiter:
@@ -77,7 +80,10 @@ class Drain:
         self.draining.intersection_update(self._running.adapters)
         if self._running.num_adapters - len(self.draining) >= self._limits.max_adapters:
             self._drain_next(self._running.adapters)
-        if self._gate.state(waiter) == "device" or self._gate.want(waiter, now_s) != "adapter_pages":
+        if (
+            self._gate.state(waiter) == "device"
+            or self._gate.want(waiter, now_s, tenant=self._blocked_tenant.get(waiter)) != "adapter_pages"
+        ):
             return
         unpinned = tuple(adapter for adapter in self._running.adapters if not self._gate.is_pinned(adapter))
         coming = sum(self._gate.pages(adapter) for adapter in unpinned if adapter in self.draining)

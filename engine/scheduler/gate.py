@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from engine.ids import AdapterId, RequestId, Residency, WaitReason
+    from engine.ids import AdapterId, RequestId, Residency, TenantId, WaitReason
 
 
 class AdapterGate(Protocol):
@@ -30,8 +30,12 @@ class AdapterGate(Protocol):
         """Whether its pages stay on the device when nothing runs with it."""
         ...
 
-    def want(self, adapter: AdapterId, now_s: float, *, request: RequestId | None = None) -> WaitReason:
-        """Start its load or go on with it; what a request for it waits for: ``adapter_loading``, ``adapter_pages`` or ``draining``."""
+    def want(self, adapter: AdapterId, now_s: float, *, request: RequestId | None = None, tenant: TenantId | None = None) -> WaitReason:
+        """Start its load or go on with it, for a tenant's request; why that waits: ``adapter_loading``, ``adapter_pages``, ``draining``."""
+        ...
+
+    def displaced_by(self, adapter: AdapterId) -> TenantId | None:
+        """Whose requests needed its pages when it last left the device; None: it left for nobody's, or was never there."""
         ...
 
     def lease(self, adapter: AdapterId) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.memory.pages import kv_owner
+from engine.plan import Preemption
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,13 +74,13 @@ class Continuation:
         """Give the sequence the page it lacks, at the cost of its tenant's newest or of the last by claim if need be."""
         while True:
             holding = self._allowances.who_lacks_kv(sequence, 1) if self._allowances.has_limits else None
-            if holding is None and self._reclaimer.make_kv_room(1):
+            if holding is None and self._reclaimer.make_kv_room(1, by=sequence.tenant):
                 break
             victim = self._last(by_claim) if holding is None else self._newest_in(holding)
             if victim is sequence and (holding.running if holding is not None else len(self._running)) == 1:
                 self._stall(sequence, draft, over_limit=holding is not None)
                 return False
-            self._preempt(victim, draft)
+            self._preempt(victim, draft, by=sequence)
             if victim is sequence:
                 return False
         sequence.pages += self._pool.take(1, owner=kv_owner(sequence.key))
@@ -92,10 +93,11 @@ class Continuation:
     def _newest_in(self, holding: Holding) -> Sequence:
         return next(sequence for sequence in reversed(list(self._running)) if self._allowances.shares(sequence, holding))
 
-    def _preempt(self, victim: Sequence, draft: StepDraft) -> None:
-        draft.preempted.append((victim, len(victim.pages) - victim.num_shared))
+    def _preempt(self, victim: Sequence, draft: StepDraft, *, by: Sequence) -> None:
+        draft.preempted.append(Preemption(victim, len(victim.pages) - victim.num_shared, by))
         victim.preemptions += 1
         self._requeue(victim)
+        victim.gave_way = (by.tenant, victim.waiting_since_s)
 
     def _stall(self, sequence: Sequence, draft: StepDraft, *, over_limit: bool) -> None:
         # Alone, and no page: a load holds it for the moment, or pins or a limit leave less than this sequence needs.

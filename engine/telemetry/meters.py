@@ -6,6 +6,12 @@ import math
 from bisect import bisect_left
 from collections import Counter, deque
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+Key = TypeVar("Key", bound="Hashable")
 
 OTHER = "other"
 """The label value of everything past a counter's cap."""
@@ -157,6 +163,37 @@ class RollingMeter:
             self._count -= gone.count
             self._total -= gone.total
             self._bins -= gone.bins
+
+
+class RollingSums(Generic[Key]):
+    """Sums by key over the last ``window_s`` seconds, in slices; keys without any are forgotten. Read and written by one thread."""
+
+    def __init__(self, *, window_s: float = 60.0, slices: int = 12) -> None:
+        self._slice_s = window_s / slices
+        self._num_slices = slices
+        self._slices: deque[tuple[int, dict[Key, float]]] = deque()
+
+    def add(self, key: Key, amount: float, *, now_s: float) -> None:
+        """Add to one key's sum, at a time that never goes back."""
+        number = int(now_s / self._slice_s)
+        if not self._slices or self._slices[-1][0] != number:
+            self._expire(number)
+            self._slices.append((number, {}))
+        newest = self._slices[-1][1]
+        newest[key] = newest.get(key, 0.0) + amount
+
+    def read(self, now_s: float) -> dict[Key, float]:
+        """Key → sum."""
+        self._expire(int(now_s / self._slice_s))
+        sums: dict[Key, float] = {}
+        for _, amounts in self._slices:
+            for key, amount in amounts.items():
+                sums[key] = sums.get(key, 0.0) + amount
+        return sums
+
+    def _expire(self, number: int) -> None:
+        while self._slices and self._slices[0][0] <= number - self._num_slices:
+            self._slices.popleft()
 
 
 def _bin_of(value: float) -> int:

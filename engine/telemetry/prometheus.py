@@ -19,6 +19,8 @@ Key = TypeVar("Key", bound=tuple[str, ...])
 
 MOST_ADAPTERS = 256
 """Adapters with series of their own; names in one label are cut at the same number."""
+MOST_TENANTS = 64
+"""Tenants with a slowdown of their own: those with the most requests."""
 
 
 class EngineCollector(Collector):
@@ -36,6 +38,7 @@ class EngineCollector(Collector):
         yield from self._vllm_histograms(snapshot.device.base)
         yield from _memory(snapshot)
         yield from _adapters(snapshot)
+        yield from self._fairness(snapshot)
         yield from self._loradeck_counters(snapshot)
         yield from self._loradeck_histograms()
 
@@ -109,6 +112,17 @@ class EngineCollector(Collector):
         yield _counter("loradeck_adapter_tokens", "Tokens generated, by version.", meters.adapter_tokens.read(), "adapter")
         yield _counter("loradeck_tenant_requests", "Finished requests, by tenant.", meters.tenant_requests.read(), "tenant")
         yield _counter("loradeck_tenant_tokens", "Prompt and output tokens, by tenant.", meters.tenant_tokens.read(), "tenant")
+
+    def _fairness(self, snapshot: EngineSnapshot) -> Iterator[Metric]:
+        meters, fairness = self._publisher.fairness, snapshot.fairness
+        index: dict[tuple[str, ...], float] = {} if fairness.jain is None else {(): fairness.jain}
+        yield _gauge("loradeck_fairness_jain", "Jain's index of the tenants that had requests waiting, last minute; 1 is even.", index, ())
+        busiest = sorted(fairness.tenants, key=lambda row: (-row.requests, row.tenant))[:MOST_TENANTS]
+        slowdowns: dict[tuple[str, ...], float] = {(row.tenant,): row.slowdown for row in busiest if row.slowdown is not None}
+        yield _gauge("loradeck_tenant_slowdown", "Mean latency over that without waits, last minute.", slowdowns, ("tenant",))
+        evictions, stalls_s = meters.evictions_caused.read(), meters.stalls_caused_s.read()
+        yield _counter("loradeck_tenant_evictions_caused", "Evictions of other tenants' adapters, by who needed room.", evictions, "tenant")
+        yield _counter("loradeck_tenant_stall_seconds_caused", "Waits of other tenants' requests, by who caused them.", stalls_s, "tenant")
 
     def _loradeck_histograms(self) -> Iterator[Metric]:
         meters = self._publisher.cumulative

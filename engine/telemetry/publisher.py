@@ -6,8 +6,10 @@ import threading
 from typing import TYPE_CHECKING
 
 from engine.events import AdapterEvicted, Event, EventPage, RequestPreempted
-from engine.snapshot import EMPTY, EngineSnapshot, LoadRecord, RatesSnapshot, RequestsSnapshot, StepRecord, TenantRow, TotalsSnapshot
+from engine.snapshot import EMPTY, EngineSnapshot, LoadRecord, RatesSnapshot, RequestsSnapshot, TenantRow, TotalsSnapshot
+from engine.step_record import StepRecord
 from engine.telemetry.cumulative import Cumulative
+from engine.telemetry.fairness import FairnessMeter
 from engine.telemetry.ring import Ring
 from engine.telemetry.windows import AdapterTraffic, Windows
 
@@ -32,6 +34,7 @@ class Publisher:
     def __init__(self, clock: Clock) -> None:
         self.snapshot: EngineSnapshot = EMPTY
         self.cumulative = Cumulative()
+        self.fairness = FairnessMeter(started_s=clock.now_s())
         self._clock = clock
         self._windows = Windows(started_s=clock.now_s())
         self._events: Ring[Event] = Ring(EVENTS_KEPT)
@@ -50,6 +53,7 @@ class Publisher:
         self._records.append(record)
         self.cumulative.record_request(record)
         self._windows.record_request(record, now_s=self._clock.now_s())
+        self.fairness.record_request(record, now_s=self._clock.now_s())
         for key in [key for key in self._token_s if key[0] == record.id]:
             del self._token_s[key]
 

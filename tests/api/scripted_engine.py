@@ -36,9 +36,8 @@ from engine.snapshot import (
     MemorySnapshot,
     RequestsSnapshot,
     RunningRow,
-    StepRecord,
-    StepRow,
 )
+from engine.step_record import StepRecord, StepRow
 from engine.stream import Target, TokenStream
 from engine.telemetry.publisher import Publisher
 from engine.tokenizing.chat_template import ChatTemplate

@@ -26,6 +26,7 @@ ROUTES: dict[tuple[str, str], tuple[str, int]] = {
     ("POST", "/v1/load_lora_adapter"): ("operator", 400),
     ("POST", "/v1/unload_lora_adapter"): ("operator", 400),
     ("GET", "/api/snapshot"): ("viewer", 200),
+    ("GET", "/api/fairness"): ("viewer", 200),
     ("GET", "/api/events"): ("viewer", 200),
     ("GET", "/api/steps"): ("overseer", 200),
     ("GET", "/api/adapters"): ("viewer", 200),

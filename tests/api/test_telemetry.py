@@ -10,7 +10,8 @@ import pytest
 from engine.events import AdapterEvicted, Event, RequestPreempted
 from engine.ids import AdapterId, RequestId, TenantId
 from engine.request import RequestRecord
-from engine.snapshot import LoadPhase, LoadRecord, StepRecord, StepRow
+from engine.snapshot import LoadPhase, LoadRecord
+from engine.step_record import StepRecord, StepRow
 from engine.telemetry.meters import Histogram, LabelCounter, RollingMeter
 from engine.telemetry.publisher import EVENTS_KEPT, Publisher
 

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from engine.events import AdapterEvicted, AdapterRejected, EngineStateChanged, EventPage, RequestFailed
+from engine.fairness_view import DisplacementRow, FairnessSnapshot, ShareRow
 from engine.gateway.scope import narrow_events, narrow_snapshot
 from engine.ids import SHARED_TENANT, AdapterId, RequestId, TenantId
 from engine.snapshot import (
@@ -61,6 +62,7 @@ def busy() -> EngineSnapshot:
         tenants=(TenantRow(tenant=ACME), TenantRow(tenant=RIVAL)),
         rates=RatesSnapshot(requests=5),
         totals=TotalsSnapshot(requests=48_211),
+        fairness=FairnessSnapshot(jain=0.48215, tenants=(ShareRow(tenant=RIVAL),), displaced=(DisplacementRow(by=RIVAL, of=ACME),)),
     )
 
 

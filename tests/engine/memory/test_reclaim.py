@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.adapters.eviction import Candidate, EvictionPolicy
-from engine.ids import AdapterId
+from engine.ids import AdapterId, TenantId
 from engine.memory.pages import PREFIX_OWNER, PagePool, adapter_owner, kv_owner
 from engine.memory.reclaim import Floors, Reclaimer
 
@@ -54,8 +54,9 @@ class Resident:
         """Of the others, but one."""
         return sum(candidate.pages for candidate in self.evictable() if candidate.adapter != besides)
 
-    def evict_for_room(self, adapters: list[AdapterId]) -> None:
+    def evict_for_room(self, adapters: list[AdapterId], *, by: TenantId | None) -> None:
         """Give their pages back."""
+        del by
         for adapter in adapters:
             assert adapter not in self.held
             self.pool.give_back(self.pages.pop(adapter))

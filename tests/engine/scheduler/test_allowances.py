@@ -52,7 +52,7 @@ def test_kv_pages_that_grow_over_the_limit_are_the_newest_ones() -> None:
     sim.allow("a", max_kv_pages=6)
     old, new = (sim.submit(8, max_tokens=12, tenant="a")[0] for _ in range(2))
     (other,) = sim.submit(8, max_tokens=12, tenant="b")
-    preempted = [s for _ in range(14) for s, _ in sim.step().preempted]
+    preempted = [s for _ in range(14) for s, *_ in sim.step().preempted]
     assert set(preempted) == {new}
     assert (old.preemptions, other.preemptions) == (0, 0)
     sim.run()

@@ -21,10 +21,10 @@ def test_the_newest_is_preempted_and_comes_back_first() -> None:
     old, new = (sim.submit(12, max_tokens=16)[0] for _ in range(2))
     (late,) = sim.submit(12, max_tokens=16)
     preempted = [item for _ in range(40) for item in sim.step().preempted]
-    assert [sequence for sequence, _ in preempted][:1] == [new]
+    assert [item.sequence for item in preempted][:1] == [new]
     assert new.preemptions >= 1
     assert old.preemptions == 0
-    assert all(pages > 0 for _, pages in preempted)
+    assert all(item.pages > 0 for item in preempted)
     sim.run()
     assert list(sim.finished) == [old.key, new.key, late.key]
     assert new.num_output == 16
@@ -73,7 +73,7 @@ def test_a_light_tenant_does_not_give_way_to_a_heavy_one() -> None:
     for _ in range(5):
         sim.step()
     (light,) = sim.submit(12, max_tokens=30, tenant="light")
-    preempted = [sequence for _ in range(25) for sequence, _ in sim.step().preempted]
+    preempted = [sequence for _ in range(25) for sequence, *_ in sim.step().preempted]
     assert preempted
     assert light.num_output > 20
     assert {heavy[0], light}.isdisjoint(preempted)
