@@ -14,6 +14,7 @@ from console.feed import Feed, Feeds
 from console.login import add_login
 from console.pages.adapters import adapters_page
 from console.pages.cold_warm import cold_warm_page
+from console.pages.operations import operations_page
 from console.pages.overview import overview_page
 from console.pages.playground import playground_page
 from console.pages.settings import settings_page
@@ -82,6 +83,10 @@ def _add_pages(engine: Engine, feeds: Feeds, comparison: ColdWarm) -> None:
     @ui.page("/settings", title="Settings · Loradeck")
     def settings(request: Request) -> None:
         settings_page(seen(), engine, request.query_params)
+
+    @ui.page("/operations", title="Operations · Loradeck")
+    def operations(request: Request) -> None:
+        operations_page(seen(), engine, request.query_params)
 
     @ui.page("/playground", title="Playground · Loradeck")
     def playground() -> None:

@@ -123,6 +123,11 @@ def clock(unix: float | None) -> str:
     return DASH if unix is None else time.strftime("%H:%M:%S", time.localtime(unix))
 
 
+def clock_day(unix: float | None) -> str:
+    """Date and local time: "12 Dec 2026, 14:02:33"."""
+    return DASH if unix is None else time.strftime("%d %b %Y, %H:%M:%S", time.localtime(unix)).lstrip("0")
+
+
 def hour_minute(unix: float | None) -> str:
     """Local time of day."""
     return DASH if unix is None else time.strftime("%H:%M", time.localtime(unix))

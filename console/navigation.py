@@ -35,7 +35,10 @@ GROUPS: Final = (
         Destination(name="Playground", path="/playground", glyph="playground", key="p", on_phone=True),
         Destination(name="Cold and warm", path="/cold-warm", glyph="stopwatch", key="c"),
     ),
-    (Destination(name="Settings", path="/settings", glyph="settings", key="s"),),
+    (
+        Destination(name="Operations", path="/operations", glyph="operations", key="r"),
+        Destination(name="Settings", path="/settings", glyph="settings", key="s"),
+    ),
 )
 PAGES: Final = tuple(page for group in GROUPS for page in group)
 

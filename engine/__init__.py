@@ -8,21 +8,9 @@ prepare()
 
 from engine.accounts import KeyRecord, TenantRecord, UsageRow, UserRecord
 from engine.allowance import UNLIMITED, Allowance, Use
-from engine.caller import (
-    LOCAL,
-    SYSTEM,
-    Caller,
-    Role,
-)
-from engine.clock import (
-    Clock,
-    MonotonicClock,
-)
-from engine.control import (
-    ControlOutcome,
-    Verb,
-    Victim,
-)
+from engine.caller import LOCAL, SYSTEM, Caller, Role
+from engine.clock import Clock, MonotonicClock
+from engine.control import ControlOutcome, Verb, Victim
 from engine.engine import Engine
 from engine.errors import (
     AdapterNotFound,
@@ -42,8 +30,8 @@ from engine.errors import (
 )
 from engine.events import (
     AdapterEvicted,
-    AdapterLoaded,
     AdapterLoadFailed,
+    AdapterLoaded,
     AdapterPinned,
     AdapterRegistered,
     AdapterRejected,
@@ -56,28 +44,14 @@ from engine.events import (
     RequestFailed,
     RequestPreempted,
 )
-from engine.fairness_view import (
-    OTHERS,
-    DisplacementRow,
-    FairnessSnapshot,
-    ShareRow,
-)
-from engine.gateway.scope import (
-    narrow_events,
-    narrow_snapshot,
-)
+from engine.fairness_view import OTHERS, DisplacementRow, FairnessSnapshot, ShareRow
+from engine.gateway.scope import narrow_events, narrow_snapshot
 from engine.gateway.sessions import Session
 from engine.health import Health
-from engine.ids import (
-    DEFAULT_TENANT,
-    SHARED_TENANT,
-    AdapterId,
-    RequestId,
-    Residency,
-    TenantId,
-    Tier,
-    WaitReason,
-)
+from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, RequestId, Residency, TenantId, Tier, WaitReason
+from engine.intake.batch import Judged
+from engine.intake.importing import Import
+from engine.intake.progress import DryRun, Progress
 from engine.lanes.cold_warm import ColdWarm
 from engine.lanes.results import (
     LANES,
@@ -91,18 +65,9 @@ from engine.lanes.results import (
     PhaseKind,
     StartState,
 )
-from engine.registered import (
-    Registration,
-    ValidationReport,
-)
-from engine.request import (
-    FinishReason,
-    Request,
-    RequestRecord,
-    SamplingParams,
-    TokenChunk,
-    TokenLogprob,
-)
+from engine.operation import ItemRecord, ItemState, OperationRecord, OperationState
+from engine.registered import Registration, ValidationReport
+from engine.request import FinishReason, Request, RequestRecord, SamplingParams, TokenChunk, TokenLogprob
 from engine.router import ModelCard
 from engine.settings import Settings
 from engine.snapshot import (
@@ -121,19 +86,10 @@ from engine.snapshot import (
     TotalsSnapshot,
     WaitingRow,
 )
-from engine.step_record import (
-    StepRecord,
-    StepRow,
-)
-from engine.stream import (
-    Target,
-    TokenStream,
-)
+from engine.step_record import StepRecord, StepRow
+from engine.stream import Target, TokenStream
 from engine.tenants.keys import ShownKey
-from engine.voices.shelf import (
-    Voice,
-    demo_voices,
-)
+from engine.voices.shelf import Voice, demo_voices
 
 __all__ = [
     "DEFAULT_TENANT",
@@ -168,6 +124,7 @@ __all__ = [
     "DeviceSnapshot",
     "Difference",
     "DisplacementRow",
+    "DryRun",
     "Engine",
     "EngineFault",
     "EngineSnapshot",
@@ -178,7 +135,11 @@ __all__ = [
     "FairnessSnapshot",
     "FinishReason",
     "Health",
+    "Import",
     "InvalidRequest",
+    "ItemRecord",
+    "ItemState",
+    "Judged",
     "KeyRecord",
     "LaneName",
     "LanePhase",
@@ -193,10 +154,13 @@ __all__ = [
     "MonotonicClock",
     "NotFound",
     "NotReady",
+    "OperationRecord",
+    "OperationState",
     "Overloaded",
     "PayloadTooLarge",
     "PhaseKind",
     "ProbeMismatch",
+    "Progress",
     "RatesSnapshot",
     "Registration",
     "Request",

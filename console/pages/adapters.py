@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from console import theme
 from console.actions import Actions
 from console.adapter_view import AdapterView
+from console.import_actions import ImportActions
 from console.query import AdapterQuery
 from console.visitor import Visitor
 from console.widgets.adapter_drawer import adapter_drawer
@@ -27,7 +28,7 @@ def adapters_page(feed: Feed, engine: Engine, address: Mapping[str, str]) -> Non
         actions = Actions(engine, shell.toasts, feed)
         view = AdapterView(feed, AdapterQuery.from_address(address))
         with box("list"):
-            view_bar(view, actions)
+            view_bar(view, actions, ImportActions(engine, shell.toasts))
             filter_bar(view)
             adapter_table(view, actions)
         adapter_drawer(view, actions)

@@ -16,6 +16,7 @@ from console.widgets.register_dialog import register_dialog
 if TYPE_CHECKING:
     from console.actions import Actions
     from console.adapter_view import AdapterView
+    from console.import_actions import ImportActions
     from engine import AdapterRow, Verb
 
 COLUMNS: Final = (
@@ -50,12 +51,12 @@ FACET_GLYPHS: Final = {
 }
 
 
-def view_bar(view: AdapterView, actions: Actions) -> None:
+def view_bar(view: AdapterView, actions: Actions, imports: ImportActions) -> None:
     """Saved views with their counts, and the way to add one more adapter."""
     with box("view-bar"):
         with box("views").props('role=group aria-label="Saved views"'):
             counts = {name: _view_button(view, name) for name in VIEWS}
-        button("Register…", lambda: register_dialog(actions), glyph="plus").classes("register")
+        button("Register…", lambda: register_dialog(actions, imports), glyph="plus").classes("register")
 
     def update() -> None:
         for name, (element, count) in counts.items():

@@ -23,6 +23,7 @@ HEADLINES: Final = {
     "warm": "Not warmed",
     "evict": "Not evicted",
     "register": "Not registered",
+    "import": "Nothing was begun",
 }
 
 

@@ -1,117 +1,57 @@
-"""Register a folder: check it first, read the report, then accept it."""
+"""Register adapters: one folder, or many from an archive, a manifest or a prefix."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nicegui import ui
 
-from console import format as fmt
-from console.widgets.elements import box, button, enable, field, icon, text
-from console.widgets.refusal import refusal
-from engine import DEFAULT_TENANT, LoradeckError
+from console.widgets.elements import box, button, segments, text
+from console.widgets.folder_form import FolderForm
+from console.widgets.import_form import ImportForm, ManifestForm, PrefixForm, UploadForm
 
 if TYPE_CHECKING:
     from console.actions import Actions
-    from engine import ValidationReport
+    from console.import_actions import ImportActions
+
+WAYS: Final = {"folder": "Folder", "upload": "Upload", "manifest": "Manifest", "prefix": "Prefix"}
+FORMS: Final[dict[str, type[ImportForm]]] = {"upload": UploadForm, "manifest": ManifestForm, "prefix": PrefixForm}
 
 
-def register_dialog(actions: Actions) -> None:
+def register_dialog(actions: Actions, imports: ImportActions) -> None:
     """Open the form; it is gone once closed."""
     with ui.dialog().props("transition-duration=0 persistent") as dialog:
-        RegisterForm(actions, dialog)
+        RegisterDialog(actions, imports, dialog)
     dialog.on("hide", dialog.delete, args=[])
     dialog.open()
 
 
-class RegisterForm:
-    """Three fields, a report, two buttons. Belongs to its dialog."""
+class RegisterDialog:
+    """Four ways, one at a time; what was typed in one is kept while another is looked at."""
 
-    def __init__(self, actions: Actions, dialog: ui.dialog) -> None:
-        self._actions, self._dialog = actions, dialog
-        with box("dialog").props('role=dialog aria-label="Register an adapter"'):
+    def __init__(self, actions: Actions, imports: ImportActions, dialog: ui.dialog) -> None:
+        self._actions, self._imports, self._dialog = actions, imports, dialog
+        with box("dialog register-dialog").props('role=dialog aria-label="Register adapters"') as self._frame:
             with box("dialog-head"):
-                text("Register an adapter", "dialog-title", "h2")
+                text("Register adapters", "dialog-title", "h2")
                 button("", dialog.close, kind="quiet", glyph="close", small=True, hint="Close (Esc)").props("data-esc")
-            with box("form"):
-                self._source = self._field(
-                    "Folder", "/data/adapters/support", "A PEFT folder on this machine: adapter_config.json and safetensors"
-                )
-                self._alias = self._field("Alias", "acme/support", "What callers put into model")
-                self._tenant = self._field("Tenant", "", "Whose it is", value=DEFAULT_TENANT)
-            self._report = box("preview")
-            with box("dialog-foot"):
-                text("Nothing changes until you register.", "hint")
-                button("Check", lambda: self._send(dry_run=True))
-                self._accept = button("Register", lambda: self._send(dry_run=False), kind="primary")
-        self._changed()
+            segments(WAYS, "folder", self._show, "From")
+            self._places = {way: box("way") for way in WAYS}
+        self._made: set[str] = set()
+        self._show("folder")
 
-    def _field(self, label: str, placeholder: str, hint: str, *, value: str = "") -> ui.input:
-        text(label, "label")
-        with box("form-field"):
-            element = field(label, value=value, placeholder=placeholder, on_change=lambda _: self._changed())
-            text(hint, "faint small")
-        return element
-
-    def _changed(self) -> None:
-        """A changed form has to be checked again."""
-        if hasattr(self, "_accept"):
-            enable(self._accept, enabled=False, why_not="Check it first")
-            self._report.clear()
-
-    async def _send(self, *, dry_run: bool) -> None:
-        self._report.clear()
-        with self._report, box("check-line"):
-            icon("unknown", "unknown")
-            text("Reading the folder…" if dry_run else "Registering…")
-        try:
-            answer = await self._actions.register(
-                str(self._source.value or "").strip(),
-                alias=str(self._alias.value or "").strip(),
-                tenant=str(self._tenant.value or "").strip() or DEFAULT_TENANT,
-                dry_run=dry_run,
-                replace=False,
-            )
-        except LoradeckError as error:
-            self._report.clear()
-            with self._report:
-                refusal("register", error)
+    def _show(self, way: str) -> None:
+        for name, place in self._places.items():
+            place.set_visibility(name == way)
+        self._frame.classes(add="" if way == "folder" else "wide", remove="wide" if way == "folder" else "")
+        if way in self._made:
             return
-        if not dry_run:
-            self._dialog.close()
-            return
-        self._report.clear()
-        with self._report:
-            validation_report(answer.report)
-        enable(self._accept, enabled=True)
+        self._made.add(way)
+        with self._places[way]:
+            if way == "folder":
+                FolderForm(self._actions, self._close)
+            else:
+                FORMS[way](self._imports, self._close)
 
-
-def validation_report(report: ValidationReport) -> None:
-    """What was found, as lines with marks."""
-    modules = ", ".join(module.removesuffix("_proj") for module in report.modules)
-    with box("checks"):
-        _line(
-            "check",
-            "ok",
-            f"{fmt.plural(report.matched, 'matrix pair')} match the base, in {modules}",
-        )
-        _line("check", "ok", f"Rank {report.rank}, {fmt.size(report.bytes)}, {fmt.plural(report.pages, 'page')}")
-        if report.base_proof == "recorded":
-            _line("check", "ok", "Base proven by its digest")
-        else:
-            _line("unknown", "unknown", "Base declared, not proven")
-        _line(
-            *(
-                ("check", "ok", "Changes the base’s answers")
-                if report.probe == "ok"
-                else ("unknown", "unknown", "Probed when it is registered")
-            )
-        )
-        for warning in report.warnings:
-            _line("warn", "warn", warning)
-
-
-def _line(glyph: str, level: str, words: str) -> None:
-    with box("check-line"):
-        icon(glyph, level)
-        text(words)
+    def _close(self) -> None:
+        self._dialog.close()

@@ -61,7 +61,7 @@ class ImportRow:
 
     def as_json(self) -> dict[str, Any]:
         """To be stored; ``from_json`` brings it back."""
-        return {name: value for name, value in asdict(self).items() if value not in {"", None} and name != "fault"}
+        return {name: value for name, value in asdict(self).items() if name != "fault" and value not in {"", None}}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> ImportRow:

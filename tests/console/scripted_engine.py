@@ -41,6 +41,7 @@ from engine import (
 from engine.clock import MonotonicClock
 from engine.gateway.gate import Gate
 from tests.accounts import open_accounts
+from tests.console.scripted_operations import ScriptedOperations
 from tests.console.scripted_stream import ChatTemplate, Stream, Tokenizer
 from tests.console.scripted_world import MIB, PAGE, made_up, rates, requests, tenants
 
@@ -57,6 +58,7 @@ class ScriptedEngine:
         self.base_name = "Llama-3.1-8B" if cuda else "SmolLM2-135M-Instruct"
         self.tokenizer, self.chat_template = Tokenizer(), ChatTemplate()
         self.trouble, self.moves, self.cuda = trouble, moves, cuda
+        self.operations = ScriptedOperations(data)
         self.started = time.time() - 11 * 60
         self.step = 48_210
         self.token_s = 0.02

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -168,3 +169,10 @@ def test_no_more_rows_than_the_cap(monkeypatch: pytest.MonkeyPatch) -> None:
         read_manifest(text.encode(), "csv")
     assert caught.value.code == "too_many_rows"
     assert len(read_manifest(text[:-6].encode(), "csv")) == 3
+
+
+def test_a_row_at_fault_can_be_stored() -> None:
+    """What is wrong with it is stored beside it, and what it said comes back."""
+    row = read_manifest(b"source,alias\n/somewhere,../x\n", "csv")[0]
+    assert row.fault is not None
+    assert ImportRow.from_json(row.as_json()) == replace(row, fault=None)
