@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 2**20
 DIGEST = re.compile(r"[0-9a-f]{64}")
+PART = ".part-"
+"""What a file's name begins with until it is whole."""
 
 
 class Archive:
-    """A folder of files under ``ab/cdef…``, each written whole or not at all. Safe to use from any thread."""
+    """A folder of files under ``ab/cdef…``, each written whole or not at all. Safe to use from any thread; one process a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        sweep_parts(folder)
 
     def path(self, digest: str) -> Path:
         """Where what has this sha256 is or would be."""
@@ -86,9 +89,15 @@ class Archive:
         return digest
 
 
+def sweep_parts(folder: Path) -> None:
+    """Remove what a process that was killed had written beside. Before this one writes."""
+    for path in folder.glob(f"{PART}*"):
+        path.unlink()
+
+
 def _write_beside(folder: Path, chunks: Iterator[bytes]) -> tuple[Path, str]:
     """A new file in ``folder``, flushed to disk, and its digest; nothing is left when writing fails."""
-    handle, name = tempfile.mkstemp(dir=folder, prefix=".part-")
+    handle, name = tempfile.mkstemp(dir=folder, prefix=PART)
     seen = hashlib.sha256()
     try:
         with os.fdopen(handle, "wb") as file:

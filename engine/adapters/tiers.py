@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from engine.adapters.archive import sweep_parts
 from engine.adapters.entry import HostCopy
 from engine.adapters.image import AdapterImage
 from engine.errors import AdapterRefused
@@ -165,3 +166,4 @@ class DiskTier:
         for path in self.folder.glob("*.image*"):
             if path.suffix != ".image" or path.stem not in keep:
                 path.unlink()
+        sweep_parts(self.folder)

@@ -106,8 +106,12 @@ async def test_what_a_crash_left_is_swept(tiny_base: Path, tmp_path: Path) -> No
         image = image_of(before, "x")
     (image.parent / f"{'0' * 32}.image").write_bytes(b"x")
     (image.parent / f".{image.name}.k2j3").write_bytes(b"x")
+    (image.parent / ".part-k2j3").write_bytes(b"x")
+    (tmp_path / "archive").mkdir()
+    (tmp_path / "archive/.part-k2j3").write_bytes(b"x")
     with serve(tiny_base, tmp_path) as after:
         assert {path.name for path in image.parent.iterdir()} == {image.name}
+        assert not list((tmp_path / "archive").iterdir())
         await after.unregister("x")
     with serve(tiny_base, tmp_path) as last:
         assert not last.host.catalog.versions
