@@ -31,6 +31,8 @@ class Sequence:
     num_prompt: int
     arrived_s: float
     tier_at_arrival: Tier | None = None
+    priority: int = 0
+    """Among those it waits with: the lower goes first. Set by the queue."""
     state: SequenceState = "waiting"
     num_computed: int = 0
     num_cached: int = 0

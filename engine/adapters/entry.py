@@ -116,7 +116,7 @@ class AdapterEntry:
     @property
     def is_idle(self) -> bool:
         """On the device, or not, and nothing holds it there."""
-        return self.load is None and not self.leases and not self.holds and not self.is_pinned_to_device
+        return not self.leases and self.load is None and not self.holds and (self.pin is None or self.pin.tier != "device")
 
     def touch(self, now_s: float) -> None:
         """Count a use, for eviction."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,9 +13,8 @@ HALF_LIFE_S = 300.0
 """After so long without use a frequency counts half."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A resident adapter, as eviction sees it. ``frequency`` is decayed to now."""
+class Candidate(NamedTuple):
+    """A resident adapter, as eviction sees it. ``frequency`` is decayed to now. A tuple: every eviction makes one of each that is idle."""
 
     adapter: AdapterId
     pages: int

@@ -59,7 +59,14 @@ async def _prepare(engine: Engine, request: Request, body: ChatBody) -> Call:
         context_tokens=context_tokens(engine),
         most_output=engine.gate.most_output(caller.home, caller.key, prompt_tokens=len(prompt.ids), choices=body.num_choices),
     )
-    return Call(id=trace_of(request).id, model=body.model, prompts=(prompt.ids,), sampling=sampling, caller=caller)
+    return Call(
+        id=trace_of(request).id,
+        model=body.model,
+        prompts=(prompt.ids,),
+        sampling=sampling,
+        caller=caller,
+        priority=body.priority or 0,
+    )
 
 
 class ChatShape:

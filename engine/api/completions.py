@@ -65,6 +65,7 @@ def _call(engine: Engine, request: Request, body: CompletionBody, prompts: tuple
         sampling=sampling,
         caller=caller_of(request),
         echo_logprobs=bool(body.echo) and body.logprobs is not None,
+        priority=body.priority or 0,
     )
 
 

@@ -34,6 +34,8 @@ class Call:
     sampling: SamplingParams
     caller: Caller
     echo_logprobs: bool = False
+    priority: int = 0
+    """Among the caller's tenant's requests."""
 
     def requests(self) -> list[Request]:
         """One engine request a prompt."""
@@ -48,6 +50,7 @@ class Call:
                 key=self.caller.key,
                 reach="all" if self.caller.tenant is None else "own",
                 echo_logprobs=self.echo_logprobs,
+                priority=self.priority,
             )
             for number, ids in enumerate(self.prompts)
         ]

@@ -19,6 +19,7 @@ MAX_BIAS = 100.0
 MAX_PROMPTS = 128
 MAX_MESSAGES = 1024
 MAX_PARTS = 256
+MAX_PRIORITY = 1000
 INT64 = 2**63
 
 
@@ -57,6 +58,7 @@ class GenerationBody(StrictBody):
     logit_bias: dict[str, Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS)]] | None = Field(None, max_length=MAX_BIASES)
     max_tokens: int | None = Field(None, ge=0)
     ignore_eos: bool | None = None
+    priority: int | None = Field(None, ge=-MAX_PRIORITY, le=MAX_PRIORITY)
     stream: bool | None = None
     stream_options: StreamOptions | None = None
 

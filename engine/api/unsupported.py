@@ -26,7 +26,6 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
     "length_penalty": (None, 1),
     "min_p": (None, 0),
     "min_tokens": (None, 0),
-    "priority": (None, 0),
     "use_beam_search": (None, False),
     "stop_token_ids": (None, []),
     "bad_words": (None, []),

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from engine.scheduler.queues import Group, Lane
     from engine.sequence import Sequence
 
+new_row = tuple.__new__
+"""What a NamedTuple's own constructor calls: hundreds of rows are made every step."""
+
 Scarce = Literal["seats", "places", "pages"]
 """What a full step is out of: sequences or tokens, places for adapters, KV pages."""
 
@@ -68,11 +71,11 @@ class StepDraft:
     lookahead_pages: int = 0
     """Pages that they may still come to."""
 
-    def add_decode(self, sequence: Sequence) -> None:
-        """Plan the next token of a sequence whose prompt is complete; needs ``tokens_left``."""
-        self.rows[sequence.key] = PlannedRow(sequence, "decode", sequence.num_computed, 1, samples=True)
-        self.tokens_left -= 1
-        self.num_decode += 1
+    def add_decodes(self, sequences: list[Sequence]) -> None:
+        """Plan the next token of sequences whose prompt is complete; needs as many ``tokens_left``."""
+        self.rows |= {each.key: new_row(PlannedRow, (each, "decode", each.num_computed, 1, True)) for each in sequences}
+        self.tokens_left -= len(sequences)
+        self.num_decode += len(sequences)
 
     def add(self, sequence: Sequence) -> None:
         """Plan as many of the sequence's uncomputed tokens as the budget allows; needs ``tokens_left``."""
@@ -100,11 +103,11 @@ class StepDraft:
 
     def finish(self, slot: Callable[[AdapterId], int]) -> StepPlan:
         """The plan: decode rows, then prefill rows, each by adapter slot with the base last, then by arrival."""
-        adapters = {row.sequence.adapter for row in self.rows.values()}
+        adapters = {row[0].adapter for row in self.rows.values()}
         slots = {adapter: math.inf if adapter is None else slot(adapter) for adapter in adapters}
-        keyed = [(row.phase, slots[row.sequence.adapter], key, row) for key, row in self.rows.items()]  # "decode" < "prefill"
+        keyed = [(row[1], slots[row[0].adapter], key) for key, row in self.rows.items()]  # "decode" < "prefill"
         keyed.sort()
-        rows = tuple(row for _, _, _, row in keyed)
+        rows = tuple([self.rows[key] for _, _, key in keyed])
         return StepPlan(
             step=self.step,
             rows=rows,

@@ -17,8 +17,8 @@ class Drain:
     leaves pages for the pinned adapters and the largest other one (``Reclaimer.kv_ceiling``), so the waiter fits once the rest drained.
 
     Drains are in turn for the first in order (the least served tenant's, so that a heavy tenant's many adapters do not keep out a light
-    one) and for the one that has waited longest. The bound: once an adapter is among the ``max_adapters`` that wait first in order, a
-    sequence of it enters within ``drain_after_s`` + 2 · (n + 1) · (R + L), with n adapters that have waited longer than it, R the time
+    one) and for the one that has waited longest. The bound: once an adapter is among the first in order that a plan asks for, a sequence
+    of it enters within ``drain_after_s`` + 2 · (n + 1) · (R + L), with n adapters that have waited longer than it, R the time
     that the requests which drain still need and L that of a load. For one that comes first in order, n is at most 1.
     """
 

@@ -41,14 +41,27 @@ class Continuation:
         if short and not self._reclaimer.can_make_kv_room(len(short)):
             running = self._by_claim(running)
             decoding, filling, _ = self._sort_out(running)
-        for sequence in decoding:
-            if sequence.state == "running" and draft.tokens_left and (sequence.key not in short or self._cover(sequence, draft, running)):
-                draft.add_decode(sequence)
+        if short:
+            self._decode_by_claim(decoding, short, draft, running)
+        else:
+            draft.add_decodes(decoding[: draft.tokens_left])
         if len(filling) > 1:
             filling = self._by_claim(filling)
         for sequence in filling:
             if sequence.state == "running" and draft.tokens_left:
                 draft.add(sequence)
+
+    def _decode_by_claim(self, decoding: list[Sequence], short: set[int], draft: StepDraft, running: list[Sequence]) -> None:
+        """One after the other: what one takes may end what comes after it."""
+        going_on: list[Sequence] = []
+        for sequence in decoding:
+            if (
+                len(going_on) < draft.tokens_left
+                and sequence.state == "running"
+                and (sequence.key not in short or self._cover(sequence, draft, running))
+            ):
+                going_on.append(sequence)
+        draft.add_decodes(going_on)
 
     def _sort_out(self, running: list[Sequence]) -> tuple[list[Sequence], list[Sequence], set[int]]:
         """Those that decode, those whose prompt is not complete, and the keys of those that decode and lack a page."""

@@ -20,7 +20,7 @@ Rank = tuple[int, int]
 
 def rank(sequence: Sequence) -> Rank:
     """Its place within a group: by priority, then by arrival."""
-    return (sequence.request.priority, sequence.key)
+    return (sequence.priority, sequence.key)
 
 
 class Lane:
@@ -130,6 +130,8 @@ class WaitingQueue:
         sequence.state = "waiting"
         sequence.wait_reason = None
         sequence.waiting_since_s = now_s
+        if self._shares.fairness == "vtc":
+            sequence.priority = sequence.request.priority  # where arrival decides, all tenants are one group, and no tenant's call counts
         tenant = sequence.tenant
         if tenant not in self._by_tenant:
             self._shares.starts_waiting(tenant, now_s, returns=returns)

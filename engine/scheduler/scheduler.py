@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from engine.memory.pages import kv_owner
 from engine.scheduler.admission import Admission
@@ -31,19 +31,11 @@ if TYPE_CHECKING:
     from engine.scheduler.gate import AdapterGate
     from engine.sequence import Sequence
 
-FEWEST_TURNS = 64
-"""Lanes that cannot run that a plan comes to before it only looks for those that can."""
+TURNS = 64
+"""Lanes that cannot run that a plan comes to before it only looks for those that can, and the most adapters that it asks for."""
 
 Decision = tuple["PlannedRow", "int | None", "FinishReason | None"]
 """What one planned row came to: the new token, if it yields one, and why its sequence ends, if it does."""
-
-
-class Outcome(NamedTuple):
-    """What one step gave one sequence that is still of interest."""
-
-    sequence: Sequence
-    token_id: int | None
-    finish_reason: FinishReason | None
 
 
 class Scheduler:
@@ -92,8 +84,8 @@ class Scheduler:
             step=self.step + 1,
             tokens_left=self._limits.max_step_tokens,
             prefill_chunk=self._limits.prefill_chunk,
-            turns=max(FEWEST_TURNS, self._limits.max_adapters),
-            lookahead=self._limits.max_adapters,
+            turns=TURNS,
+            lookahead=min(TURNS, self._limits.max_adapters),
             lookahead_pages=self._reclaimer.adapter_ceiling,
         )
         self.drain.review(now_s)
@@ -106,33 +98,35 @@ class Scheduler:
             self.step += 1
         return draft.finish(self._gate.slot)
 
-    def settle(self, plan: StepPlan, decisions: Iterable[Decision], now_s: float) -> list[Outcome]:
-        """Take in one decision for each row of the plan; rows whose sequence was cancelled meanwhile are skipped."""
+    def settle(self, plan: StepPlan, decisions: Iterable[Decision], now_s: float) -> list[Sequence]:
+        """Take in one decision for each row of the plan: who has ended. Rows whose sequence was cancelled meanwhile are skipped."""
         self._now_s = now_s
-        outcomes = []
+        ended = []
         work: dict[TenantId, float] = {}
         for planned, (row, token_id, finish_reason) in zip(plan.rows, decisions, strict=True):
             assert row is planned, "decisions do not follow the plan"
-            sequence, _, start, num_tokens, _ = row
+            sequence, phase, start, num_tokens, _ = row
             if sequence.state != "running":
                 continue
-            tenant = sequence.request.tenant
-            work[tenant] = work.get(tenant, 0.0) + PAGE_STEP * len(sequence.pages)
+            share = PAGE_STEP * len(sequence.pages)
             sequence.num_computed = end = start + num_tokens
             if token_id is not None:
-                work[tenant] += OUTPUT_TOKEN
+                share += OUTPUT_TOKEN
                 sequence.token_ids.append(token_id)
-                if sequence.first_token_s is None:
+            tenant = sequence.request.tenant
+            work[tenant] = work.get(tenant, 0.0) + share
+            if phase == "prefill":
+                if token_id is not None and sequence.first_token_s is None:
                     sequence.first_token_s = now_s
-            if start < sequence.num_prompt <= end:
-                self._prefix.publish(sequence)
-                self._release_siblings(sequence, now_s)
+                if start < sequence.num_prompt <= end:
+                    self._prefix.publish(sequence)
+                    self._release_siblings(sequence, now_s)
             if finish_reason is not None:
                 self.finish(sequence, finish_reason, now_s)
-            outcomes.append(Outcome(sequence, token_id, finish_reason))
+                ended.append(sequence)
         for tenant, served in work.items():
             self.shares.charge(tenant, served)
-        return outcomes
+        return ended
 
     def set_allowances(self, *, tenants: Mapping[TenantId, Allowance], keys: Mapping[str, Allowance]) -> None:
         """Replace every limit and weight, from the next plan on; what runs is not stopped for it."""

@@ -259,7 +259,6 @@ async def test_a_missing_field_is_named(http: httpx.AsyncClient) -> None:
         ("presence_penalty", 0.5),
         ("min_p", 0.1),
         ("stop_token_ids", [1]),
-        ("priority", 3),
         ("adapter_id", "B"),
     ],
 )

@@ -65,3 +65,15 @@ def test_a_spent_month_is_not_tried_again(client: openai.OpenAI, engine: Scripte
 def test_durations(seconds: float, text: str) -> None:
     """As OpenAI writes them."""
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+async def test_priority_is_passed_on(http: httpx.AsyncClient, engine: ScriptedEngine, path: str) -> None:
+    """As vLLM has it: an integer, the lower goes first; a number without bounds or of another kind is refused by name."""
+    body = {"model": "A", "max_tokens": 3, **({"prompt": "x"} if path == "/v1/completions" else {"messages": CHAT["messages"]})}
+    for priority in (None, -7, 3):
+        assert (await http.post(path, json={**body, "priority": priority})).status_code == 200
+    assert [request.priority for request in engine.submitted] == [0, -7, 3]
+    for wrong in (1.5, "1", True, 1001, -(2**70)):
+        refusal = await http.post(path, json={**body, "priority": wrong})
+        assert (refusal.status_code, refusal.json()["error"]["param"]) == (400, "priority"), wrong

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +13,7 @@ from engine.ids import AdapterId
 def candidate(name: str, **changed: float) -> Candidate:
     """Ten pages, used once at time zero, from host memory."""
     plain = Candidate(adapter=AdapterId(name), pages=10, frequency=1.0, reload_cost=1.0, last_used_s=0.0)
-    return dataclasses.replace(plain, **changed)  # type: ignore[arg-type]
+    return plain._replace(**changed)  # type: ignore[arg-type]
 
 
 def names(victims: list[Candidate]) -> list[str]:

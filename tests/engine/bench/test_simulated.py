@@ -42,9 +42,10 @@ def test_pages_and_frequency_beat_slots() -> None:
 
 
 def test_every_step_is_timed() -> None:
-    """So many steps, each of which took time."""
-    costs = Queue(seats=4, waiting=10, settle=2, steps=5).step_ms(tenants=3, adapters=3)
+    """So many steps, each of which took time, with all seats taken."""
+    costs, running = Queue(seats=4, waiting=10, settle=4, steps=5).step_ms(tenants=3, adapters=3)
     assert len(costs) == 5
+    assert min(running) == 4
     assert all(cost > 0 for cost in costs)
 
 

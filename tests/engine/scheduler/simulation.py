@@ -19,7 +19,6 @@ from tests.fakes import FakeClock, ScriptedGate
 
 if TYPE_CHECKING:
     from engine.plan import StepPlan
-    from engine.scheduler.scheduler import Outcome
 
 PAGE_TOKENS = 4
 STEP_S = 0.01
@@ -133,14 +132,12 @@ class Simulation:
         self.pool.take_unwiped()
         self.check()
         self.clock.advance(STEP_S)
-        for outcome in self.settle(plan):
-            if outcome.finish_reason is not None:
-                self.finished[outcome.sequence.key] = outcome.sequence
+        self.finished |= {sequence.key: sequence for sequence in self.settle(plan)}
         self.plans.append(plan)
         self.check()
         return plan
 
-    def settle(self, plan: StepPlan) -> list[Outcome]:
+    def settle(self, plan: StepPlan) -> list[Sequence]:
         """One token a sampling row; a sequence ends at its ``max_tokens``."""
         decisions: list[Decision] = []
         for row in plan.rows:

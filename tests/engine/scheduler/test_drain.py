@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.sequence import Sequence
 from tests.engine.scheduler.simulation import STEP_S, Simulation, limits
@@ -141,3 +143,36 @@ def test_a_drain_ends_with_the_request_it_was_for() -> None:
     assert not sim.scheduler.drain.draining
     sim.run()
     assert not sim.gate.leases
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    hot_tokens=st.integers(2, 20),
+    in_flight=st.integers(1, 5),
+    load_steps=st.integers(0, 6),
+    places=st.integers(1, 2),
+    rare=st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["r1", "r2", "r3"])), min_size=1, max_size=6),
+)
+def test_the_bound(hot_tokens: int, in_flight: int, load_steps: int, places: int, rare: list[tuple[int, str]]) -> None:
+    """What ``Drain`` promises, with hot streams for each place: threshold + 2 · (n + 1) · (R + L), with n adapters that waited longer."""
+    bounds = limits(max_adapters=places, max_sequences=16, drain_after_s=DRAIN_AFTER_S)
+    names = [f"hot-{place}" for place in range(places)]
+    sizes = dict.fromkeys((*names, "r1", "r2", "r3"), 4)
+    sim = Simulation(num_pages=160, sizes=sizes, load_s=load_steps * STEP_S, bounds=bounds)
+    hot = [HotStream(sim, name, in_flight=in_flight, max_tokens=hot_tokens) for name in names]
+    rest_s = (hot_tokens + 3 * in_flight + 2) * STEP_S
+    load_s = (load_steps + 2) * STEP_S
+    asked: list[tuple[Sequence, float, int]] = []
+    for step in range(1200):
+        for stream in hot:
+            stream.refill()
+        for at, name in rare:
+            if at == step:
+                before = {s.adapter for s, _, _ in asked if s.scheduled_s is None} - {name}
+                asked.append((*sim.submit(4, max_tokens=2, adapter=name, tenant=name), sim.clock.now_s(), len(before)))
+        sim.step()
+        if len(asked) == len(rare) and all(s.scheduled_s is not None for s, _, _ in asked):
+            break
+    for sequence, asked_s, longer in asked:
+        assert sequence.scheduled_s is not None
+        assert sequence.scheduled_s - asked_s <= DRAIN_AFTER_S + 2 * (longer + 1) * (rest_s + load_s)

@@ -177,3 +177,14 @@ def test_loads_for_two_tenants_do_not_push_one_another_out() -> None:
             sim.submit(4, max_tokens=3, tenant=tenant, adapter=adapter)
     sim.run(max_steps=800)
     assert len(sim.gate.evicted) < 40
+
+
+def test_priority_means_nothing_where_arrival_decides() -> None:
+    """There all tenants are one group, so the urgent one of a would overtake b's."""
+    for fairness, first in (("vtc", [2, 1, 0]), ("arrival", [0, 1, 2])):
+        sim = Simulation(bounds=limits(max_sequences=1), fairness=fairness)  # type: ignore[arg-type]
+        sim.submit(4, tenant="a", max_tokens=1)
+        sim.submit(4, tenant="b", max_tokens=1)
+        sim.submit(4, tenant="a", max_tokens=1, priority=-5)
+        sim.run()
+        assert [row.sequence.key for plan in sim.plans for row in plan.rows] == first

@@ -132,12 +132,12 @@ def test_cancel_gives_everything_back_at_once() -> None:
 def test_a_cancel_between_plan_and_settle_is_skipped() -> None:
     """Its row's token is dropped; the neighbours' are not."""
     sim = Simulation()
-    sim.submit(4)
-    sim.submit(4)
+    (gone,) = sim.submit(4, max_tokens=1)
+    (other,) = sim.submit(4, max_tokens=1)
     plan = sim.scheduler.plan(0.0)
     sim.scheduler.cancel(RequestId("r0"), 0.0)
-    outcomes = sim.settle(plan)
-    assert [outcome.sequence.key for outcome in outcomes] == [1]
+    assert sim.settle(plan) == [other]
+    assert (gone.num_output, other.num_output) == (0, 1)
     sim.check()
 
 
