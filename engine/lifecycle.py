@@ -12,6 +12,7 @@ from engine.adapters.listener import ResidencyListener
 from engine.errors import LoradeckError
 from engine.events import AdapterEvicted, AdapterLoaded, AdapterLoadFailed
 from engine.snapshot import LoadRecord
+from engine.versions.canaries import end_canaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,6 +186,8 @@ class AdapterLifecycle(ResidencyListener):
         alias = self.alias_of(entry)
         self._event(AdapterLoadFailed(at_unix=time.time(), adapter=entry.record.id, alias=alias, message=error.message))
         self._host.requests.fail_adapter(entry.record.id, error)
+        if error.code != "adapter_pages":
+            end_canaries(self._host, entry, f"The canary {entry.record.id} cannot be loaded: {error.message}")
         self._tell(entry.record.id, error)
         self.forget_retired(entry)
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from engine.adapters.probe import fingerprint_text, fingerprints_match, read_probe
 from engine.errors import AdapterRefused, LoradeckError
 from engine.events import ProbeMismatch
+from engine.versions.canaries import end_canaries
+from engine.versions.late import pass_late, reject_late
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,14 +62,15 @@ class Prover:
         load.add_phase("probe", since_s, self._host.clock.now_s(), note="first load")
         fault = _fault_of(reading, no_effect_expected=entry.record.no_effect_expected)
         if fault is not None:
+            entry.quarantined = True
+            reject_late(self._host, entry.record.id, fault)
             residency.leave_device(entry, because="quarantined")
             residency.loads.fail(entry, fault)
-            entry.quarantined = True
             return
         entry.record = dataclasses.replace(entry.record, fingerprint=reading.fingerprint)
         entry.probe = "ok"
         if entry.record.id in self._host.catalog.versions:
-            self._host.catalog.prove(entry.record.id, reading.fingerprint)
+            pass_late(self._host, entry.record.id, reading.fingerprint)
         residency.loads.arrive(entry)
 
     def _probe_logits(self, entry: AdapterEntry) -> tuple[Tensor, Tensor]:
@@ -95,6 +98,7 @@ class Prover:
         self._host.residency.leave_device(entry, because="quarantined")
         error = LoradeckError("The adapter no longer answers as it did when it was registered.", code="adapter_quarantined")
         self._host.requests.fail_adapter(entry.record.id, error)
+        end_canaries(self._host, entry, f"The canary {entry.record.id} is quarantined: it no longer answers as it did.")
 
 
 def _fault_of(reading: ProbeReading, *, no_effect_expected: bool) -> AdapterRefused | None:

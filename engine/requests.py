@@ -49,12 +49,13 @@ class Requests:
 
     def add(self, stream: TokenStream) -> None:
         """Queue a request's choices; ends it at once when its adapter went away meanwhile."""
-        host, target = self._host, stream.target
+        host = self._host
         self._arriving.discard(stream)
-        entry = None if target.adapter is None else host.residency.entries.get(target.adapter)
-        if target.adapter is not None and (entry is None or entry.quarantined):
-            message = f"The model {target.name!r} does not exist." if entry is None else f"The model {target.name!r} is quarantined."
-            self.fail_unqueued(stream, ModelNotFound(message, param="model", found=target.name))
+        entry = self._entry(stream)
+        if stream.target.adapter is not None and (entry is None or entry.quarantined):
+            name = stream.target.name
+            message = f"The model {name!r} does not exist." if entry is None else f"The model {name!r} is quarantined."
+            self.fail_unqueued(stream, ModelNotFound(message, param="model", found=name))
             return
         if stream.request.id in self._ids:
             message = f"A request of the id {stream.request.id[:80]!r} is under way."
@@ -137,8 +138,12 @@ class Requests:
         self.outbox.post()
 
     def fail_adapter(self, adapter: AdapterId, error: LoradeckError) -> None:
-        """End every request of an adapter with an error."""
-        self.fail([stream for stream in self._live if stream.target.adapter == adapter], error)
+        """End every request of an adapter with an error; what a canary has not begun to answer, its stable version does."""
+        concerned = [live for stream, live in self._live.items() if stream.target.adapter == adapter]
+        for live in concerned:
+            if live.stream.target.stable is not None and not any(sequence.num_output for sequence in live.sequences):
+                self._begin_again(live)
+        self.fail([live.stream for live in concerned if live.stream.target.adapter == adapter], error)
 
     def note_plan(self, plan: StepPlan) -> None:
         """Say which requests gave their pages back and which waited for whom, and end those that the arena cannot hold any more."""
@@ -153,6 +158,27 @@ class Requests:
             message = "The memory left beside pinned adapters and within its tenant's limits cannot hold this request any more."
             gone = {sequence.request.id for sequence in plan.stranded}
             self.fail([stream for stream in self._live if stream.request.id in gone], Overloaded(message, code="kv_pages"))
+
+    def _entry(self, stream: TokenStream) -> AdapterEntry | None:
+        """What is to serve it: the stable version where the canary went away meanwhile."""
+        entries = self._host.residency.entries
+        entry = None if stream.target.adapter is None else entries.get(stream.target.adapter)
+        if stream.target.stable is not None and (entry is None or entry.quarantined):
+            stream.target = stream.target.without_canary
+            entry = entries.get(stream.target.adapter) if stream.target.adapter is not None else None
+        return entry
+
+    def _begin_again(self, live: LiveRequest) -> None:
+        """From the queue, with the stable version."""
+        stream = live.stream
+        self._host.scheduler.cancel(stream.request.id, self._host.clock.now_s())
+        for sequence in live.sequences:
+            if self._of.pop(sequence, None) is not None:
+                self._release(sequence)
+        del self._live[stream]
+        self._ids.remove(stream.request.id)
+        stream.target = stream.target.without_canary
+        self.add(stream)
 
     def _sequence(self, stream: TokenStream, index: int, entry: AdapterEntry | None) -> Sequence:
         self._next_key += 1

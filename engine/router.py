@@ -59,10 +59,13 @@ class Router:
         alias = None if target.alias is None else self._host.catalog.resolve(target.alias, request.scope)
         if alias is None or alias.canary is None or alias.canary not in self._host.catalog.versions:
             return target
+        entry = self._host.residency.entries.get(alias.canary)
+        if entry is None or entry.quarantined:
+            return target
         known = self._splits.get(alias.alias)
         if known is None or (known.canary, known.share) != (alias.canary, alias.canary_share):
             known = self._splits[alias.alias] = Split(canary=alias.canary, share=alias.canary_share)
-        return replace(target, adapter=alias.canary) if known.takes() else target
+        return replace(target, adapter=alias.canary, stable=target.adapter) if known.takes() else target
 
     def owned(self, ref: str, tenant: TenantId | None) -> AdapterId:
         """The version of ``tenant`` (None: of any) that an alias or a version id names. Raises AdapterNotFound."""

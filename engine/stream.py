@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.request import RequestRecord
@@ -24,6 +24,13 @@ class Target:
     name: str
     adapter: AdapterId | None = None
     alias: str | None = None
+    stable: AdapterId | None = None
+    """Of a request that a canary got: the version that answers where the canary cannot."""
+
+    @property
+    def without_canary(self) -> Target:
+        """The same name, served by the stable version."""
+        return replace(self, adapter=self.stable, stable=None)
 
 
 class TokenStream:

@@ -1,4 +1,4 @@
-"""A version's name: what the adapter does to the output, and nothing else, as one digest."""
+"""A version's name: what the adapter does to the output of one base, and nothing else, as one digest."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def content_digest(matrices: Iterable[Matrix]) -> str:
     return digest.hexdigest()
 
 
-def version_id(digest: str) -> AdapterId:
-    """The id that is shown and used everywhere."""
-    return AdapterId(digest[:ID_DIGITS])
+def version_id(digest: str, *, base_digest: str) -> AdapterId:
+    """The id that is shown and used everywhere: the same matrices on another base are another version."""
+    return AdapterId(hashlib.sha256(f"{digest}\n{base_digest}".encode()).hexdigest()[:ID_DIGITS])
 
 
 def _add(digest: hashlib._Hash, values: Tensor) -> None:

@@ -31,6 +31,8 @@ class ParsedAdapter:
     """An adapter that fits the base. Values are as stored; ``pack`` brings them to the serving dtype."""
 
     digest: str
+    base_digest: str
+    """Of the base that it was read for."""
     matrices: tuple[Matrix, ...]
     """Ordered by layer and module."""
     num_layers: int
@@ -48,7 +50,7 @@ class ParsedAdapter:
     @property
     def id(self) -> AdapterId:
         """The version's name."""
-        return version_id(self.digest)
+        return version_id(self.digest, base_digest=self.base_digest)
 
     @property
     def rank(self) -> int:
@@ -80,6 +82,7 @@ def parse_adapter(folder: Path, base: BaseShape, *, max_rank: int, base_digest: 
     check_record(record, adapter_digest=digest)
     return ParsedAdapter(
         digest=digest,
+        base_digest=base_digest,
         matrices=matrices,
         num_layers=base.num_layers,
         base_proof=claim.proof,

@@ -88,8 +88,8 @@ def get(session: Session, key: int) -> AuditRecord | None:
 
 
 def undone_by(session: Session, key: int) -> int | None:
-    """The line that took this one back."""
-    return session.exec(select(AuditTable.key).where(AuditTable.undo_of == key)).first()
+    """The first of the lines that took this one back."""
+    return session.exec(select(AuditTable.key).where(AuditTable.undo_of == key).order_by(col(AuditTable.key)).limit(1)).first()
 
 
 def verify(session: Session) -> int | None:

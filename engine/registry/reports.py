@@ -14,9 +14,10 @@ from engine.registry.tables import AdapterTable, VersionTable
 from engine.registry.versions import line_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from engine.ids import AdapterId
+    from engine.version import VersionState
 
 FACTS = (
     "key", "tenant", "line", "number", "content", "state", "state_unix", "digest", "source", "base_digest", "base_proof", "rank", "modules",
@@ -91,9 +92,14 @@ def set_scores(session: Session, key: int, scores: Mapping[str, Any]) -> None:
     session.execute(update(VersionTable).where(col(VersionTable.key) == key).values(scores=dict(scores)))
 
 
-def set_report(session: Session, content: AdapterId, report: Mapping[str, Any]) -> None:
-    """A check that was pending has been made, for every version of these weights."""
-    session.execute(update(VersionTable).where(col(VersionTable.content) == content).values(report=dict(report)))
+def complete(session: Session, keys: Collection[int], check: Mapping[str, Any], *, state: VersionState | None = None, **facts: str) -> None:
+    """A check that was pending has been made: the reports of these versions say how, with ``facts``, and so may their state."""
+    for row in session.exec(select(VersionTable).where(col(VersionTable.key).in_(keys))):
+        checks = [check if (one["name"], one["verdict"]) == (check["name"], "pending") else one for one in row.report.get("checks", ())]
+        row.report = {**row.report, "checks": checks, **facts}
+        if state is not None:
+            row.state, row.state_unix = state, time.time()
+        session.add(row)
 
 
 def set_archive(session: Session, key: int, digest: str) -> None:

@@ -72,17 +72,17 @@ class Store:
         self._put(Change(work=work, then=then, answer=answer))
         return answer.result()
 
-    def later(self, work: Callable[[Session], object]) -> None:
+    def later(self, work: Callable[[Session], T], *, then: Callable[[T], None] | None = None) -> None:
         """Leave a change to be done soon, in order with all others; never blocks. It is tried until the database takes it.
 
-        For what the engine thread stores: what was left and not yet done is lost with the process.
+        For what the engine thread stores: what was left and not yet done is lost with the process. ``then`` as in ``write``.
         """
         with self._wake:
             if self._num_later >= MOST_LATER or self._closing:
                 self.num_lost += 1
                 return
             self._num_later += 1
-        self._put(Change(work=work, then=None, answer=None))
+        self._put(Change(work=work, then=then, answer=None))
 
     def read(self, work: Callable[[Session], T]) -> T:
         """Run ``work`` on what is committed. Any thread but the engine's. Raises RegistryUnavailable."""

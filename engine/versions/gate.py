@@ -23,6 +23,7 @@ CHECK_OF: dict[str, CheckName] = {
     "score_dropped": "replaced_score",
 }
 """Which check a refusal's code belongs to; any other is the schema's."""
+EFFECT_EXPECTED = "logits differ from the base's"
 NOTHING_DECLARED = "B not all zero, or declared so"
 
 
@@ -41,12 +42,7 @@ class Findings:
 def judge(found: Findings, *, thresholds: Thresholds, replaced: Scores | None, now_unix: float) -> GateReport:
     """The report of a folder that parsed. ``replaced`` is the score of the version whose place it takes."""
     numbers = "finite; changes nothing, as its file declares" if found.no_effect_expected else "finite, B not all zero"
-    effect = Check(
-        name="effect",
-        verdict="passed" if found.is_proven else "pending",
-        expected="logits differ from the base's",
-        found="they do, or need not" if found.is_proven else "looked at when it first comes to the device",
-    )
+    later = Check(name="effect", verdict="pending", expected=EFFECT_EXPECTED, found="looked at when it first comes to the device")
     return GateReport(
         checks=(
             Check(name="schema", verdict="passed", expected="every tensor lands on a module", found=f"{found.matched} modules"),
@@ -57,11 +53,16 @@ def judge(found: Findings, *, thresholds: Thresholds, replaced: Scores | None, n
                 found="its record names it" if found.base_proof == "recorded" else "declared, not proven",
             ),
             Check(name="numbers", verdict="warned" if found.no_effect_expected else "passed", expected=NOTHING_DECLARED, found=numbers),
-            effect,
+            effect_passed() if found.is_proven else later,
             *judge_scores(found.scores, thresholds=thresholds, replaced=replaced),
         ),
         judged_unix=now_unix,
     )
+
+
+def effect_passed() -> Check:
+    """What is said of a version that the probe let through."""
+    return Check(name="effect", verdict="passed", expected=EFFECT_EXPECTED, found="they do, or need not")
 
 
 def judge_scores(scores: Scores | None, *, thresholds: Thresholds, replaced: Scores | None) -> tuple[Check, Check]:

@@ -67,7 +67,16 @@ class Names:
         change = Change(name=current.alias, version=version, kind="move", action="alias.move", at_least=warm, why=why, undo_of=undo_of)
         return self._run(change, current, f"{alias} names {title(version)}", preview=preview, caller=caller)
 
-    def create(self, alias: str, version: VersionRecord, *, tenant: TenantId, why: str = "", caller: Caller = SYSTEM) -> AliasRecord:
+    def create(
+        self,
+        alias: str,
+        version: VersionRecord,
+        *,
+        tenant: TenantId,
+        why: str = "",
+        caller: Caller = SYSTEM,
+        undo_of: int | None = None,
+    ) -> AliasRecord:
         """A new name for a version. Raises Conflict where the name is taken."""
         caller.need_for(tenant, "operator")
         check_alias(alias, reserved=(self._host.base_name,))
@@ -75,7 +84,8 @@ class Names:
         if name in self._host.catalog.aliases:
             message = f"The alias {alias!r} already names a version; move it."
             raise Conflict(message, code="alias_taken", param="alias", found=alias)
-        change = Change(name=name, version=servable(version, self._host), kind="create", action="alias.create", why=why)
+        made = servable(version, self._host)
+        change = Change(name=name, version=made, kind="create", action="alias.create", why=why, undo_of=undo_of)
         return self._moves.apply(change, caller=caller)
 
     def rollback(

@@ -11,6 +11,7 @@ from engine.errors import AdapterRefused, Conflict, RegistryUnavailable
 from engine.registry import aliases, audit, reports, versions
 from engine.registry.catalog import alias_facts, alias_subject
 from engine.versions.archived import keep, parts_of
+from engine.versions.canaries import without_canary
 from engine.versions.facts import title, version_subject
 
 if TYPE_CHECKING:
@@ -127,29 +128,33 @@ class Retirement:
     def _retire(self, record: VersionRecord, named: list[AliasRecord], *, why: str, caller: Caller, undo_of: int | None) -> None:
         catalog = self._host.catalog
 
-        def work(session: Session) -> None:
+        tried = [alias for alias in tuple(catalog.aliases.values()) if alias.canary_version == record.key and alias not in named]
+
+        def work(session: Session) -> list[AliasRecord]:
             for alias in named:
                 aliases.drop(session, alias.alias, by=caller.name, why=why)
-                audit.append(session, caller, "alias.drop", alias_subject(alias.alias), before=alias_facts(alias), why=why)
+                facts = {"before": alias_facts(alias), "why": why, "undo_of": undo_of}
+                audit.append(session, caller, "alias.drop", alias_subject(alias.alias), **facts)  # type: ignore[arg-type]
+            stable = [
+                without_canary(session, alias, catalog.records[alias.version], caller=caller, why=why, undo_of=undo_of) for alias in tried
+            ]
             versions.set_state(session, [record.key], "retired", note=why)
-            before = {"state": record.state, "aliases": [alias.name for alias in named]}
-            audit.append(
-                session,
-                caller,
-                "version.retire",
-                version_subject(record),
-                before=before,
-                after={"state": "retired"},
-                why=why,
-                undo_of=undo_of,
-            )
+            shares = {alias.name: alias.canary_share for alias in tried}
+            before = {"state": record.state, "aliases": [alias.name for alias in named], "canaries": shares}
+            facts = {"before": before, "after": {"state": "retired"}, "why": why, "undo_of": undo_of}
+            audit.append(session, caller, "version.retire", version_subject(record), **facts)  # type: ignore[arg-type]
+            return stable
 
-        def then(_: None) -> None:
+        def then(stable: list[AliasRecord]) -> None:
             for alias in named:
                 catalog.forget_alias(alias.alias)
+            for alias in stable:
+                catalog.put_alias(alias)
             catalog.put(replace(record, state="retired"))
 
-        catalog.store.write(work, then=then)
+        stable = catalog.store.write(work, then=then)
+        for before, now in zip(tried, stable, strict=True):
+            self._host.call(lambda before=before, now=now: self._host.lifecycle.point(before, now))  # type: ignore[misc]
         for alias in named:
             self._host.call(lambda alias=alias: self._host.lifecycle.unname(alias))  # type: ignore[misc]
         self._host.call(lambda: self._host.lifecycle.settle(record.id))
@@ -205,8 +210,8 @@ class Retirement:
             raise AdapterRefused(message, code="image_unreadable", param="ref") from error
 
     def _named(self, record: VersionRecord) -> list[AliasRecord]:
-        """The aliases that lead to this version."""
-        return [alias for alias in tuple(self._host.catalog.aliases.values()) if record.key in {alias.version, alias.canary_version}]
+        """The aliases that lead to this version; those that only try it go on without."""
+        return [alias for alias in tuple(self._host.catalog.aliases.values()) if alias.version == record.key]
 
     def _others(self, record: VersionRecord) -> list[VersionRecord]:
         catalog = self._host.catalog

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from engine.alias import AliasName
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from engine.caller import Caller
     from engine.registry.store import Store
 
-FOR_ADMINS = ("tenant.", "user.", "key.", "limit.", "gate.", "base.")
+FOR_ADMINS = ("tenant.", "user.", "key.", "limits.", "gate.", "base.")
 """Actions that only an admin takes back."""
 
 
@@ -28,6 +29,7 @@ class Audit:
         self._store = store
         self._ways: dict[str, Callable[[AuditRecord, str, Caller], object]] = {}
         self._why_not: dict[str, str] = {}
+        self._undoing = threading.Lock()
 
     def teach(self, action: str, undo: Callable[[AuditRecord, str, Caller], object]) -> None:
         """``undo(line, why, caller)`` takes an action back, as a change with ``undo_of=line.key``; it raises Conflict where it cannot."""
@@ -63,9 +65,14 @@ class Audit:
         return line.action in self._ways
 
     def undo(self, key: int, *, why: str = "", caller: Caller = SYSTEM) -> AuditRecord:
-        """Take a change back; the line that tells of it. Raises Forbidden, AdapterNotFound or Conflict with the reason."""
+        """Take a change back, once; the first line that tells of it. Raises Forbidden, AdapterNotFound or Conflict with the reason."""
         line = self._line(key, caller)
         caller.need("admin" if line.action.startswith(FOR_ADMINS) else "operator")
+        with self._undoing:
+            return self._undo(line, why, caller)
+
+    def _undo(self, line: AuditRecord, why: str, caller: Caller) -> AuditRecord:
+        key = line.key
         done = self._store.read(lambda session: audit.undone_by(session, key))
         if done is not None:
             message = f"Line {key} was taken back already, by line {done}."

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from engine.adapters.entry import Pin
+from engine.alias import AliasName
 from engine.control import ControlCall
 from engine.desired import Schedule
 from engine.errors import Conflict
@@ -79,7 +80,9 @@ class WaysBack:
         for key in (line.after or {}).get("retired", []):
             record = self._must(key)
             if record.state in {"retired", "archived"}:
-                self._versions.retirement.restore(f"{record.line}@{record.number}", tenant=record.tenant, why=why, caller=caller)
+                self._versions.retirement.restore(
+                    f"{record.line}@{record.number}", tenant=record.tenant, why=why, caller=caller, undo_of=line.key
+                )
         version = servable(self._must(line.before["version"]), self._versions.host)
         change = Change(name=name, version=version, kind="move", action="alias.move", why=why, undo_of=line.key)
         self._versions.moves.apply(change, caller=caller)
@@ -89,7 +92,13 @@ class WaysBack:
         tenant = TenantId(line.tenant or "")
         done = self._versions.retirement.restore(line.object, tenant=tenant, why=why, caller=caller, undo_of=line.key)
         for alias in (line.before or {}).get("aliases", []):
-            self._versions.names.create(alias, done.version, tenant=tenant, why=why, caller=caller)
+            if AliasName(tenant, alias) not in self._catalog.aliases:
+                self._versions.names.create(alias, done.version, tenant=tenant, why=why, caller=caller, undo_of=line.key)
+        for alias, share in (line.before or {}).get("canaries", {}).items():
+            current = self._catalog.aliases.get(AliasName(tenant, alias))
+            if current is not None and current.canary is None and current.version != done.version.key:
+                names = self._versions.names
+                names.canary(alias, done.version.id, share, tenant=tenant, why=why, caller=caller, undo_of=line.key)
 
     def restore(self, line: AuditRecord, why: str, caller: Caller) -> None:
         """Retired again, unless a name leads to it meanwhile."""

@@ -29,6 +29,7 @@ class AuditTable(Row, table=True):
     """JSON text."""
     why: str = ""
     request: str | None = None
-    undo_of: int | None = Field(default=None, unique=True)
+    undo_of: int | None = Field(default=None, index=True)
+    """Of each line of an undo that takes several changes."""
     previous: str
     hash: str

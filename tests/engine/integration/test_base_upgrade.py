@@ -56,5 +56,16 @@ async def test_a_new_base_serves_no_adapter_of_the_old_one(tiny_base: Path, tmp_
         assert (results["x"], results["mlp"]) == ("", "")
         assert "trained on another base" in results["tied"]
         assert (await served.ask("x")).ids == expected(other, folder)
+        lines = await asyncio.to_thread(served.engine.versions.history, "x")
+        assert [(one["number"], one["state"], one["base_digest"]) for one in lines] == [
+            (2, "ready", served.engine.base_spec.digest),
+            (1, "ready", old_digest),
+        ]
         with pytest.raises(ModelNotFound):
             served.submit("tied")
+    with serve(tiny_base, data) as served:
+        assert (await served.ask(version)).ids == expected(tiny_base, folder)
+        with pytest.raises(ModelNotFound):
+            served.submit("x")
+        await asyncio.to_thread(served.engine.versions.names.move, "x", "1")
+        assert (await served.ask("x")).ids == expected(tiny_base, folder)

@@ -47,6 +47,9 @@ async def test_each_reversible_action_is_taken_back(engine: Make) -> None:
     await until(lambda: not served.host.residency.entries)
     await undo(served, "alias.drop")
     assert (served.engine.resolve("x").adapter, served.engine.resolve(second).adapter) == (first, second)
+    dropped = await newest(served, "alias.drop")
+    steps = await asyncio.to_thread(lambda: [one.action for one in served.engine.audit.lines() if one.undo_of == dropped.key])
+    assert steps == ["alias.move", "version.restore", "version.restore"]
     await asyncio.to_thread(versions.retirement.retire, "x")
     await undo(served, "version.retire")
     assert served.engine.resolve("x").adapter == first
