@@ -21,6 +21,7 @@ from engine.process import release_team
 from engine.registered import Registration, report_of
 from engine.registry.catalog import NewVersion
 from engine.version import VersionRecord
+from engine.versions.admission import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -51,6 +52,7 @@ class Registrar:
         self._host = host
         self._settings = settings
         self._versions = versions
+        self.admission = versions.admission
         self.sources = Sources(settings)
 
     def register(self, call: RegisterCall, *, caller: Caller) -> Registration:
@@ -95,7 +97,7 @@ class Registrar:
             )
         )
         if isinstance(refusal, AdapterRefused):
-            self._versions.admission.reject(call.alias, record, source=call.source, refusal=refusal, caller=caller)
+            self.admission.reject(Refused(alias=call.alias, record=record, source=call.source, refusal=refusal), caller=caller)
 
     def _validate(self, source: str, *, compatible_base: bool) -> tuple[ParsedAdapter, PackedAdapter]:
         try:
@@ -204,11 +206,11 @@ class Registrar:
 
     def check_scores(self, alias: AliasName, adapter: AdapterId, scores: Scores | None) -> None:
         """Raises AdapterRefused when they would not do."""
-        self._versions.admission.check_scores(alias, adapter, scores)
+        self.admission.check_scores(alias, adapter, scores)
 
     def report(self, record: VersionRecord, scores: Scores | None, alias: AliasName) -> ValidationReport:
         """What is shown and stored of a version's checks. Raises AdapterRefused by the first that failed."""
-        return report_of(record, self._versions.admission.judge(record, scores, alias), scores)
+        return report_of(record, self.admission.judge(record, scores, alias), scores)
 
     def _proven(self, record: VersionRecord, call: RegisterCall) -> VersionRecord:
         """With its fingerprint: from the load that just brought it near, or loaded for it, unless that may wait."""

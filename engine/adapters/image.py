@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -54,20 +55,8 @@ class AdapterImage:
     @classmethod
     def write(cls, path: Path, pages: Tensor, *, adapter: AdapterId, table: ImageTable) -> None:
         """Write beside, flush to disk, rename: readers see the whole file or none. ``pages`` is [num_pages, page_elems]."""
-        data = _bytes_of(pages)
-        header = _header(pages, table, adapter=adapter, pages_digest=_digest(data))
-        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb", buffering=0) as file:
-                for part in (header, data):
-                    _write_all(file, part)
-                os.fsync(file.fileno())
-            Path(beside).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(beside).unlink()
-            raise
-        _flush_folder(path.parent)
+        with Drafts(path.parent) as drafts:
+            drafts.add(path, pages, adapter=adapter, table=table)
 
     @classmethod
     def open(cls, path: Path) -> AdapterImage:
@@ -100,6 +89,44 @@ class AdapterImage:
         """Prove that ``buffer`` holds the pages that were written."""
         if _digest(buffer) != self.pages_digest:
             raise _damaged(self.path, "its pages do not match their digest")
+
+
+class Drafts:
+    """Images of one folder that are written together, flushed together, and only then put in their places."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._written: list[tuple[FileIO, Path, Path]] = []
+        """Open file, where it is, where it goes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def add(self, path: Path, pages: Tensor, *, adapter: AdapterId, table: ImageTable) -> None:
+        """Write one beside its place. ``pages`` is [num_pages, page_elems]."""
+        data = _bytes_of(pages)
+        header = _header(pages, table, adapter=adapter, pages_digest=_digest(data))
+        handle, beside = tempfile.mkstemp(dir=self._folder, prefix=f".{path.name}.")
+        file = FileIO(handle, "wb")
+        self._written.append((file, Path(beside), path))
+        for part in (header, data):
+            _write_all(file, part)
+
+    def __exit__(self, fault: object, *_: object) -> None:
+        """All are on disk when this returns."""
+        try:
+            if fault is None:
+                for file, _beside, _path in self._written:
+                    os.fsync(file.fileno())
+                for _file, beside, path in self._written:
+                    beside.replace(path)
+                if self._written:
+                    _flush_folder(self._folder)
+        finally:
+            for file, beside, _path in self._written:
+                file.close()
+                with contextlib.suppress(OSError):
+                    beside.unlink()
 
 
 def _header(pages: Tensor, table: ImageTable, *, adapter: AdapterId, pages_digest: bytes) -> bytes:

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from engine.adapters.image import AdapterImage
+from engine.adapters.image import AdapterImage, Drafts
 from engine.adapters.layout import BLOCK_ROWS, ImageTable, Strip, lay_out
 from engine.adapters.matrices import Matrix
 from engine.adapters.peft import ParsedAdapter
@@ -38,6 +38,10 @@ class PackedAdapter:
     def write_image(self, path: Path) -> None:
         """Store it whole or not at all; the file is on disk when this returns."""
         AdapterImage.write(path, self.pages, adapter=self.id, table=self.table)
+
+    def draft(self, drafts: Drafts, path: Path) -> None:
+        """Have it stored there together with others."""
+        drafts.add(path, self.pages, adapter=self.id, table=self.table)
 
 
 def pack(parsed: ParsedAdapter, *, page_elems: int, dtype: torch.dtype) -> PackedAdapter:

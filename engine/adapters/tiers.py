@@ -10,11 +10,11 @@ import torch
 
 from engine.adapters.archive import sweep_parts
 from engine.adapters.entry import HostCopy
-from engine.adapters.image import AdapterImage
+from engine.adapters.image import AdapterImage, Drafts
 from engine.errors import AdapterRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Iterable
     from pathlib import Path
 
     from engine.adapters.origin import HttpOrigin
@@ -95,6 +95,14 @@ class DiskTier:
         if not self._has_sound(packed):
             packed.write_image(path)
         return path
+
+    def write_all(self, packed: Iterable[PackedAdapter]) -> None:
+        """``write`` for many: all are on disk when this returns, and where one cannot be stored, none is new."""
+        wanted = {one.id: one for one in packed}
+        with Drafts(self.folder) as drafts:
+            for one in wanted.values():
+                if not self._has_sound(one):
+                    one.draft(drafts, self.path(one.id))
 
     def open(self, adapter: AdapterId) -> AdapterImage:
         """Read the header only. Raises AdapterRefused on a damaged file."""

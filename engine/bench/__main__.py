@@ -1,4 +1,4 @@
-"""``python -m engine.bench mixed|flat|load|naive|fair|starve|evict|sched [--json]``: measure and tell."""
+"""``python -m engine.bench mixed|flat|load|naive|fair|starve|evict|sched|registry [--json]``: measure and tell."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from engine.bench.mixed import mixed
 from engine.bench.naive import naive
 from engine.bench.options import parse_options
 from engine.bench.peers import PeerMissing
+from engine.bench.registry import registry
 from engine.bench.rig import open_rig
 from engine.bench.sched import sched
 from engine.bench.starve import starve
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 MODES: dict[Mode, Callable[[Rig], list[Figure]]] = {"mixed": mixed, "flat": flat, "load": load, "naive": naive}
 WITHOUT_MODEL: dict[Mode, Callable[[int], list[Figure]]] = {"fair": fair, "starve": starve, "evict": evict, "sched": sched}
 """By seed; they need no base."""
+WITH_OWN_BASE: dict[Mode, Callable[[Options], list[Figure]]] = {"registry": registry}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -53,7 +55,7 @@ def measure(options: Options) -> None:
     machine = machine_facts()
     told: dict[str, dict[str, object]] = {}
     for mode in options.modes:
-        figures = WITHOUT_MODEL[mode](options.seed) if rig is None or mode in WITHOUT_MODEL else MODES[mode](rig)
+        figures = _figures(mode, options, rig)
         print(table(mode, figures), end="\n\n", flush=True)
         told[mode] = as_json(figures)
     print(", ".join(f"{name} {value}" for name, value in machine.items()))
@@ -67,6 +69,15 @@ def measure(options: Options) -> None:
         }
         figures_of = {"mode": options.modes[0], **told[options.modes[0]]} if len(told) == 1 else told
         print(json.dumps({**figures_of, "run": run, "machine": machine}))
+
+
+def _figures(mode: Mode, options: Options, rig: Rig | None) -> list[Figure]:
+    if mode in WITHOUT_MODEL:
+        return WITHOUT_MODEL[mode](options.seed)
+    if mode in WITH_OWN_BASE:
+        return WITH_OWN_BASE[mode](options)
+    assert rig is not None, f"{mode} was asked for, and no rig was opened"
+    return MODES[mode](rig)
 
 
 if __name__ == "__main__":

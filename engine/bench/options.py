@@ -12,7 +12,9 @@ from engine.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-Mode = Literal["mixed", "flat", "load", "naive", "fair", "starve", "evict", "sched"]
+Mode = Literal["mixed", "flat", "load", "naive", "fair", "starve", "evict", "sched", "registry"]
+
+ROWS, LISTED = 16, 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,10 @@ class Options:
     memory: str
     threads: int
     rows: int
+    """Requests at once."""
+    listed: int
+    """Rows of the registry's list."""
+    adapters: int
     prompt_tokens: int
     new_tokens: int
     repeats: int
@@ -49,7 +55,9 @@ def parse_options(arguments: Sequence[str]) -> Options:
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="leave out transformers and peft")
     parser.add_argument("--vllm-python", type=Path, help="interpreter of an environment with vLLM for CPU, to measure against it too")
     given = vars(parser.parse_args(arguments))
-    return Options(**{**given, "modes": tuple(dict.fromkeys(given["modes"]))})
+    rows = given["rows"]
+    given |= {"modes": tuple(dict.fromkeys(given["modes"])), "rows": rows or ROWS, "listed": rows or LISTED}
+    return Options(**given)
 
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:
@@ -61,11 +69,13 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_traffic(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rows", type=_at_least(1), default=16, help="requests at once, each with its own adapter (default: %(default)s)")
+    rows = f"requests at once, each with its own adapter (default: {ROWS}); registry: rows of the list (default: {LISTED})"
+    parser.add_argument("--rows", type=_at_least(1), help=rows)
     parser.add_argument("--prompt-tokens", type=_at_least(1), default=64, help="(default: %(default)s)")
     parser.add_argument("--new-tokens", type=_at_least(1), default=64, help="(default: %(default)s)")
     parser.add_argument("--repeats", type=_at_least(1), default=3, help="turns of each contender; medians count (default: %(default)s)")
     parser.add_argument("--registered", type=_at_least(1), default=2000, help="flat: adapters of the full engine (default: %(default)s)")
+    parser.add_argument("--adapters", type=_at_least(1), default=5000, help="registry: adapters of the operation (default: %(default)s)")
     parser.add_argument("--loads", type=_at_least(1), default=8, help="load: loads timed from each tier (default: %(default)s)")
     parser.add_argument("--max-replicas", type=_at_least(1), default=4, help="naive: replicas started at most (default: %(default)s)")
     parser.add_argument("--settle-s", type=float, default=0.5, help="pause before each timed run (default: %(default)s)")

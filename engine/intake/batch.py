@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.alias import AliasName
-from engine.errors import LoradeckError
+from engine.errors import AdapterRefused, LoradeckError
 from engine.ids import AdapterId, TenantId
 from engine.intake.row import Fault
 from engine.operation import ItemRecord
 from engine.process import release_team
 from engine.registry.catalog import NewVersion
+from engine.versions.admission import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sqlmodel import Session
@@ -40,6 +41,8 @@ class Judged:
     adapter: AdapterId | None = None
     parsed: ParsedAdapter | None = None
     fault: Fault | None = None
+    refused: Refused | None = None
+    """There when the gate has not let it in, which is kept with its report."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -59,6 +62,15 @@ class Prepared:
     judged: Judged
     record: VersionRecord
     packed: PackedAdapter
+    report: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A row that needs no more than to be noted."""
+
+    item: ItemRecord
+    refused: Refused | None = None
 
 
 class Batch:
@@ -72,36 +84,47 @@ class Batch:
 
     def judge(self, row: ImportRow) -> Judged:
         """Read and check everything but the packing. Never raises for what is wrong with the row."""
-        try:
-            return self._judge(row)
-        except LoradeckError as error:
-            return Judged(row=row, outcome="rejected", fault=Fault.of(error))
-        finally:
-            release_team()
+        judged = self._read(row)
+        if judged.parsed is not None:
+            try:
+                self._registrar.check_scores(_alias(row), judged.parsed.id, judged.parsed.scores)
+            except LoradeckError as error:
+                return self._rejected(row, error)
+        return judged
 
-    def prepare(self, number: int, row: ImportRow) -> Prepared | ItemRecord:
-        """Judge, and pack what is new or updated; a row that needs no more is an item already."""
-        judged = self.judge(row)
+    def prepare(self, number: int, row: ImportRow) -> Prepared | Ended:
+        """Judge, and pack what is new or updated; a row that needs no more has ended already."""
+        judged = self._read(row)
         if judged.parsed is None:
-            return item_of(number, judged)
+            return ended(number, judged)
+        record = None
         try:
             packed = self._registrar.pack(judged.parsed)
+            record = self._registrar.record(judged.parsed, packed, source=self._source(row), tenant=TenantId(row.tenant))
+            report = self._registrar.report(record, judged.parsed.scores, _alias(row))
         except LoradeckError as error:
-            return item_of(number, replace(judged, outcome="rejected", fault=Fault.of(error)))
+            return ended(number, self._rejected(row, error, record))
         finally:
             release_team()
-        source = row.source if self._upload is None else f"upload:{row.source}"
-        record = self._registrar.record(judged.parsed, packed, source=source, tenant=TenantId(row.tenant))
-        return Prepared(number=number, judged=judged, record=record, packed=packed)
+        return Prepared(number=number, judged=judged, record=record, packed=packed, report=asdict(report))
+
+    def note(self, session: Session, ends: Iterable[Ended]) -> list[VersionRecord | None]:
+        """Keep what the gate refused; what ``heard`` is to be told after the commit."""
+        refused = [one.refused for one in ends if one.refused is not None]
+        return [self._registrar.admission.note(session, one, caller=self._caller) for one in refused]
+
+    def heard(self, rejected: Iterable[VersionRecord | None]) -> None:
+        """Memory follows rejections that were committed."""
+        for record in rejected:
+            self._registrar.admission.heard(record)
 
     def take_in(self, prepared: Sequence[Prepared], *, also: Callable[[Session, list[ItemRecord]], None]) -> list[ItemRecord]:
         """Images on disk, versions and aliases stored, names answering: all of them, with ``also`` in the same transaction."""
         host = self._host
         adopted = host.call(lambda: [host.lifecycle.adopt(self._registrar.with_history(one.record)) for one in prepared])
         try:
-            for one in prepared:
-                host.residency.disk.write(one.packed)
-            new = [self._new(one, record) for one, record in zip(prepared, adopted, strict=True)]
+            host.residency.disk.write_all(one.packed for one in prepared)
+            new = [_new(one, record) for one, record in zip(prepared, adopted, strict=True)]
             items = [item_of(one.number, one.judged) for one in prepared]
             movable = {one.alias for one, ready in zip(new, prepared, strict=True) if ready.judged.row.replace}
             self._registrar.serve(new, replace=movable, caller=self._caller, also=lambda session: also(session, items))
@@ -113,18 +136,33 @@ class Batch:
         for record in adopted:
             self._host.lifecycle.let_go(record.id)
 
-    def _judge(self, row: ImportRow) -> Judged:
+    def _read(self, row: ImportRow) -> Judged:
+        """What it is and whether its name is free."""
         if row.fault is not None:
             return Judged(row=row, outcome="rejected", fault=row.fault)
-        alias = AliasName(TenantId(row.tenant), row.alias)
-        with self._opened(row) as folder:
-            parsed = self._registrar.parse(folder, compatible_base=bool(row.compatible_base))
-        current = self._host.catalog.aliases.get(alias)
-        if current is not None and current.adapter == parsed.id:
-            return Judged(row=row, outcome="unchanged", adapter=parsed.id)
-        self._registrar.check_free(alias, parsed.id, replace=bool(row.replace))
-        self._registrar.check_scores(alias, parsed.id, parsed.scores)
+        alias = _alias(row)
+        try:
+            with self._opened(row) as folder:
+                parsed = self._registrar.parse(folder, compatible_base=bool(row.compatible_base))
+            current = self._host.catalog.aliases.get(alias)
+            if current is not None and current.adapter == parsed.id:
+                return Judged(row=row, outcome="unchanged", adapter=parsed.id)
+            self._registrar.check_free(alias, parsed.id, replace=bool(row.replace))
+        except LoradeckError as error:
+            return self._rejected(row, error)
+        finally:
+            release_team()
         return Judged(row=row, outcome="new" if current is None else "updated", adapter=parsed.id, parsed=parsed)
+
+    def _rejected(self, row: ImportRow, error: LoradeckError, record: VersionRecord | None = None) -> Judged:
+        refused = None
+        if isinstance(error, AdapterRefused):
+            line = AliasName(TenantId(row.tenant), row.adapter or row.alias)
+            refused = Refused(alias=line, record=record, source=self._source(row), refusal=error)
+        return Judged(row=row, outcome="rejected", fault=Fault.of(error), refused=refused)
+
+    def _source(self, row: ImportRow) -> str:
+        return row.source if self._upload is None else f"upload:{row.source}"
 
     @contextmanager
     def _opened(self, row: ImportRow) -> Iterator[Path]:
@@ -137,17 +175,26 @@ class Batch:
                 sources.unpack(self._upload, row.source, into=room)
                 yield room
 
-    def _new(self, one: Prepared, record: VersionRecord) -> NewVersion:
-        row, parsed = one.judged.row, one.judged.parsed
-        scores = None if parsed is None else parsed.scores
-        return NewVersion(
-            record=record,
-            alias=AliasName(record.tenant, row.alias),
-            line=row.adapter,
-            report=asdict(self._registrar.report(record, scores, AliasName(record.tenant, row.alias))),
-            scores=scores,
-            why=row.description,
-        )
+
+def _alias(row: ImportRow) -> AliasName:
+    return AliasName(TenantId(row.tenant), row.alias)
+
+
+def _new(one: Prepared, record: VersionRecord) -> NewVersion:
+    row, parsed = one.judged.row, one.judged.parsed
+    return NewVersion(
+        record=record,
+        alias=_alias(row),
+        line=row.adapter,
+        report=one.report,
+        scores=None if parsed is None else parsed.scores,
+        why=row.description,
+    )
+
+
+def ended(number: int, judged: Judged) -> Ended:
+    """A row that comes to its end here."""
+    return Ended(item=item_of(number, judged), refused=judged.refused)
 
 
 def item_of(number: int, judged: Judged) -> ItemRecord:

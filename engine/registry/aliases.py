@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from sqlalchemy import insert, tuple_, update
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, select
 from sqlmodel.sql.expression import Select
@@ -12,12 +14,15 @@ from sqlmodel.sql.expression import Select
 from engine.alias import AliasMove, AliasName, AliasRecord, MoveKind
 from engine.ids import AdapterId, TenantId
 from engine.registry import tenants
-from engine.registry.tables import AliasMoveTable, AliasTable, VersionTable
+from engine.registry.slices import slices
+from engine.registry.tables import AliasMoveTable, AliasTable, VersionTable, core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from engine.version import VersionRecord
+
+ALIASES, MOVES = core(AliasTable), core(AliasMoveTable)
 
 
 def point(
@@ -46,6 +51,41 @@ def point(
     session.add(row)
     session.flush()
     return _record(row, version.id, None if canary is None else canary.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pointing:
+    """A name, the version that it is to lead to, and why."""
+
+    alias: AliasName
+    version: VersionRecord
+    why: str = ""
+
+
+def point_all(session: Session, pointings: Sequence[Pointing], *, by: str) -> list[tuple[AliasRecord | None, AliasRecord]]:
+    """``point`` for many by few statements: each as it was and as it is, in this order, without a canary. No name may come twice."""
+    session.flush()
+    before = _all(session, [one.alias for one in pointings])
+    for tenant in {one.alias.tenant for one in pointings}:
+        tenants.ensure(session, tenant, by=by)
+    now = time.time()
+    after = [_pointed(before.get(one.alias), one, now) for one in pointings]
+    made = [record for record in after if record.alias not in before]
+    changed = [record for record in after if record.alias in before and before[record.alias] != record]
+    if made:
+        rows = [
+            {"tenant": one.tenant, "name": one.name, "version": one.version, "canary_share": 0.0, "moved_unix": now, "moved_by": by}
+            for one in made
+        ]
+        session.execute(insert(ALIASES), rows)
+    for record in changed:
+        moved = {"moved_unix": now, "moved_by": by} if before[record.alias].version != record.version else {}
+        values = {"version": record.version, "canary": None, "canary_share": 0.0} | moved
+        where = ALIASES.c.tenant == record.tenant, ALIASES.c.name == record.name
+        session.execute(update(ALIASES).where(*where).values(values))
+    _note_all(session, [(before.get(one.alias), one, record) for one, record in zip(pointings, after, strict=True)], by=by)
+    session.expire_all()
+    return [(before.get(record.alias), record) for record in after]
 
 
 def drop(session: Session, alias: AliasName, *, by: str, why: str = "") -> bool:
@@ -115,6 +155,42 @@ def _record(row: AliasTable, content: str | None, canary: str | None) -> AliasRe
         canary_version=row.canary,
         canary_share=row.canary_share,
     )
+
+
+def _all(session: Session, names: Iterable[AliasName]) -> dict[AliasName, AliasRecord]:
+    """As they stand; a name that leads nowhere has none."""
+    found: dict[AliasName, AliasRecord] = {}
+    for part in slices(names):
+        query = _query().where(tuple_(col(AliasTable.tenant), col(AliasTable.name)).in_(part)).execution_options(populate_existing=True)
+        records = (_record(*row) for row in session.execute(query))
+        found |= {record.alias: record for record in records}
+    return found
+
+
+def _pointed(before: AliasRecord | None, one: Pointing, now: float) -> AliasRecord:
+    """It has moved only where it led elsewhere."""
+    stays = before is not None and before.version == one.version.key
+    return AliasRecord(
+        tenant=one.alias.tenant,
+        name=one.alias.name,
+        adapter=one.version.id,
+        version=one.version.key,
+        moved_unix=before.moved_unix if before is not None and stays else now,
+    )
+
+
+def _note_all(session: Session, moves: Iterable[tuple[AliasRecord | None, Pointing, AliasRecord]], *, by: str) -> None:
+    rows = [
+        {
+            "tenant": after.tenant, "name": after.name, "kind": "create" if before is None else "move",
+            "before": None if before is None else before.version, "after": after.version, "share": 0.0, "at_unix": after.moved_unix,
+            "by": by, "why": one.why,
+        }
+        for before, one, after in moves
+        if before is None or before.version != after.version
+    ]  # fmt: skip
+    if rows:
+        session.execute(insert(MOVES), rows)
 
 
 def _row(session: Session, alias: AliasName) -> AliasTable | None:

@@ -6,15 +6,17 @@ import hashlib
 import json
 import time
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import func, insert
 from sqlmodel import Session, col, select
 
 from engine.audit_record import AuditRecord, Subject
-from engine.registry.tables import AuditTable
+from engine.registry.tables import AuditTable, core
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from engine.caller import Caller
     from engine.ids import TenantId
@@ -22,6 +24,18 @@ if TYPE_CHECKING:
 MOST_CHARS = 2000
 """Of a name or a reason."""
 HASHED = ("at_unix", "by", "by_kind", "tenant", "action", "object_kind", "object", "before", "after", "why", "request", "undo_of")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """What is to be noted of one change."""
+
+    action: str
+    subject: Subject
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+    why: str = ""
+    undo_of: int | None = None
 
 
 def append(
@@ -36,27 +50,23 @@ def append(
     undo_of: int | None = None,
 ) -> int:
     """Add a line about a subject; its key. Call it in the same session as the change."""
-    row = AuditTable(
-        at_unix=time.time(),
-        by=one_line(caller.name),
-        by_kind=caller.kind,
-        tenant=subject.tenant,
-        action=action,
-        object_kind=subject.kind,
-        object=one_line(subject.name),
-        before=_json(before),
-        after=_json(after),
-        why=one_line(why),
-        request=None if caller.request is None else one_line(caller.request),
-        undo_of=undo_of,
-        previous=session.exec(select(AuditTable.hash).order_by(col(AuditTable.key).desc()).limit(1)).first() or "",
-        hash="",
-    )
-    row.hash = _hash(row)
-    session.add(row)
-    session.flush()
-    assert row.key is not None
-    return row.key
+    line = Line(action=action, subject=subject, before=before, after=after, why=why, undo_of=undo_of)
+    append_all(session, caller, [line])
+    key = session.exec(select(func.max(AuditTable.key))).one()
+    assert key is not None
+    return key
+
+
+def append_all(session: Session, caller: Caller, lines: Iterable[Line]) -> None:
+    """Add lines in their order, by one statement."""
+    previous = session.exec(select(AuditTable.hash).order_by(col(AuditTable.key).desc()).limit(1)).first() or ""
+    rows = []
+    for line in lines:
+        row = _row(caller, line, previous)
+        row.hash = previous = _hash(row)
+        rows.append(row.model_dump(exclude={"key"}))
+    if rows:
+        session.execute(insert(core(AuditTable)), rows)
 
 
 def page(
@@ -111,6 +121,27 @@ def one_line(text: str) -> str:
 def _json(value: Mapping[str, Any] | None) -> str | None:
     """ASCII and in one order: what is hashed is what is read back."""
     return None if value is None else json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+
+def _row(caller: Caller, line: Line, previous: str) -> AuditTable:
+    """Without its hash."""
+    subject = line.subject
+    return AuditTable(
+        at_unix=time.time(),
+        by=one_line(caller.name),
+        by_kind=caller.kind,
+        tenant=subject.tenant,
+        action=line.action,
+        object_kind=subject.kind,
+        object=one_line(subject.name),
+        before=_json(line.before),
+        after=_json(line.after),
+        why=one_line(line.why),
+        request=None if caller.request is None else one_line(caller.request),
+        undo_of=line.undo_of,
+        previous=previous,
+        hash="",
+    )
 
 
 def _hash(row: AuditTable) -> str:

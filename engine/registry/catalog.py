@@ -11,11 +11,11 @@ from engine.alias import AliasName, AliasRecord
 from engine.audit_record import Subject
 from engine.caller import SYSTEM
 from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, TenantId
-from engine.registry import aliases, audit, reports, versions
+from engine.registry import aliases, audit, versions
 from engine.version import VersionRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from sqlmodel import Session
 
@@ -100,7 +100,7 @@ class Catalog:
 
         def work(session: Session) -> tuple[Registered, ...]:
             also(session)
-            return tuple(self._store(session, one, caller) for one in new)
+            return tuple(done for part in _rounds(new) for done in self._store(session, part, caller))
 
         def then(done: tuple[Registered, ...]) -> None:
             for one in done:
@@ -187,24 +187,49 @@ class Catalog:
         for key in keys:
             self.put(replace(self.records[key], state=state))
 
-    def _store(self, session: Session, new: NewVersion, caller: Caller) -> Registered:
-        line = new.line or new.alias.name
-        record = versions.put(session, new.record, line=line, state="ready", by=caller.name, report=new.report)
-        if new.scores is not None:
-            reports.set_scores(session, record.key, asdict(new.scores))
-        before = aliases.get(session, new.alias)
-        alias = aliases.point(session, new.alias, record, by=caller.name, why=new.why)
-        if before != alias:
-            audit.append(
-                session,
-                caller,
-                "adapter.register",
-                alias_subject(new.alias),
-                before=alias_facts(before),
-                after={**(alias_facts(alias) or {}), "number": record.number, "source": record.source},
-                why=new.why,
+    def _store(self, session: Session, new: Sequence[NewVersion], caller: Caller) -> list[Registered]:
+        """Those of one round."""
+        given = [
+            versions.Given(
+                record=one.record,
+                line=one.line or one.alias.name,
+                report=one.report,
+                scores=None if one.scores is None else asdict(one.scores),
             )
-        return Registered(record=record, alias=alias, before=before)
+            for one in new
+        ]
+        records = versions.put_all(session, given, state="ready", by=caller.name)
+        pointings = [aliases.Pointing(alias=one.alias, version=record, why=one.why) for one, record in zip(new, records, strict=True)]
+        moved = aliases.point_all(session, pointings, by=caller.name)
+        done = [Registered(record=record, before=before, alias=now) for record, (before, now) in zip(records, moved, strict=True)]
+        audit.append_all(session, caller, [_line(one, why.why) for one, why in zip(done, new, strict=True) if one.before != one.alias])
+        return done
+
+
+def _rounds(new: Iterable[NewVersion]) -> Iterator[list[NewVersion]]:
+    """In their order, and cut where one stores what another of the same round stores too."""
+    part: list[NewVersion] = []
+    seen: set[object] = set()
+    for one in new:
+        marks = {one.alias, (one.record.tenant, one.line or one.alias.name, one.record.id)}
+        if seen & marks:
+            yield part
+            part, seen = [], set()
+        part.append(one)
+        seen |= marks
+    if part:
+        yield part
+
+
+def _line(one: Registered, why: str) -> audit.Line:
+    """What the audit log says of a registration."""
+    return audit.Line(
+        action="adapter.register",
+        subject=alias_subject(one.alias.alias),
+        before=alias_facts(one.before),
+        after={**(alias_facts(one.alias) or {}), "number": one.record.number, "source": one.record.source},
+        why=why,
+    )
 
 
 def alias_subject(alias: AliasName) -> Subject:

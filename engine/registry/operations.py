@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, insert, update
+from sqlalchemy import bindparam, func, insert, update
 from sqlmodel import Session, col, select
 
 from engine.ids import TenantId
 from engine.operation import ItemRecord, OperationRecord
-from engine.registry.tables import ItemTable, OperationTable
+from engine.registry.tables import ItemTable, OperationTable, core
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from engine.operation import ItemState, OperationState
+
+SETTLED = ("state", "outcome", "result", "code", "message", "ended_unix")
+"""Columns that tell how a row ended."""
 
 
 def put(session: Session, operation: OperationRecord) -> None:
@@ -70,10 +73,13 @@ def count_items(session: Session, operation: str) -> dict[str, int]:
 
 def settle(session: Session, operation: str, items: Sequence[ItemRecord]) -> None:
     """Rows have come to an end; the operation's counts follow in the same transaction."""
-    for item in items:
-        values = {name: value for name, value in asdict(item).items() if name not in {"number", "data"}}
-        where = (col(ItemTable.operation) == operation, col(ItemTable.number) == item.number)
-        session.execute(update(ItemTable).where(*where).values(**values))
+    if items:
+        table = core(ItemTable)
+        which = table.c.operation == operation, table.c.number == bindparam("item")
+        values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in SETTLED}
+        rows = [{"item": item.number} | {f"new_{name}": getattr(item, name) for name in SETTLED} for item in items]
+        session.connection().execute(update(table).where(*which).values(values), rows)
+        session.expire_all()
     failed = sum(item.state == "rejected" for item in items)
     counts = {"done": OperationTable.done + len(items) - failed, "failed": OperationTable.failed + failed}
     change(session, operation, **counts)

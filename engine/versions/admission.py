@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import AdapterRefused, RegistryUnavailable
 from engine.registry import reports
 from engine.report import GateReport, Scores
-from engine.versions.gate import Findings, judge, judge_scores, refusal_of, refused
+from engine.versions.gate import Findings, judge, judge_scores, refusal_of
+from engine.versions.gate import refused as refused_report
 
 if TYPE_CHECKING:
     from sqlmodel import Session
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from engine.model_host import ModelHost
     from engine.version import VersionRecord
     from engine.versions.thresholds import GateThresholds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """What the gate did not let in. ``record`` is there when it got that far."""
+
+    alias: AliasName
+    record: VersionRecord | None
+    source: str
+    refusal: AdapterRefused
 
 
 class Admission:
@@ -54,22 +65,32 @@ class Admission:
         if refusal is not None:
             raise refusal
 
-    def reject(self, alias: AliasName, record: VersionRecord | None, *, source: str, refusal: AdapterRefused, caller: Caller) -> None:
+    def reject(self, refused: Refused, *, caller: Caller) -> None:
         """Keep a refused version with its report; where the database is away, the refusal alone is told."""
-        report = {**report_json(refused(refusal, now_unix=time.time())), "code": refusal.code, "message": refusal.message}
-        base = self._host.parts.spec.digest
-
-        def work(session: Session) -> tuple[int, int] | None:
-            content = None if record is None else record.id
-            return reports.reject(session, alias, content=content, source=source, base_digest=base, report=report, by=caller.name)
-
-        def then(stored: tuple[int, int] | None) -> None:
-            if stored is not None and record is not None:
-                key, number = stored
-                self._host.catalog.put(replace(record, key=key, line=alias.name, number=number, state="rejected"))
-
         with contextlib.suppress(RegistryUnavailable):
-            self._host.catalog.store.write(work, then=then)
+            self._host.catalog.store.write(lambda session: self.note(session, refused, caller=caller), then=self.heard)
+
+    def note(self, session: Session, refused: Refused, *, caller: Caller) -> VersionRecord | None:
+        """Likewise within a transaction: what ``heard`` is to be told after its commit."""
+        refusal, record, alias = refused.refusal, refused.record, refused.alias
+        report = {**report_json(refused_report(refusal, now_unix=time.time())), "code": refusal.code, "message": refusal.message}
+        stored = reports.reject(
+            session,
+            alias,
+            content=None if record is None else record.id,
+            source=refused.source,
+            base_digest=self._host.parts.spec.digest,
+            report=report,
+            by=caller.name,
+        )
+        if stored is None or record is None:
+            return None
+        return replace(record, key=stored[0], line=alias.name, number=stored[1], state="rejected")
+
+    def heard(self, rejected: VersionRecord | None) -> None:
+        """Memory follows a rejection that was committed."""
+        if rejected is not None:
+            self._host.catalog.put(rejected)
 
     def _replaced(self, adapter: AdapterId, alias: AliasName) -> Scores | None:
         current = self._host.catalog.aliases.get(alias)

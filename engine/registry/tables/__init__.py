@@ -2,6 +2,7 @@
 
 from engine.registry.tables.adapters import AdapterTable, AliasMoveTable, AliasTable, BaseTable, VersionTable
 from engine.registry.tables.log import AuditTable
+from engine.registry.tables.metadata import core
 from engine.registry.tables.tenants import AllowanceTable, KeyTable, TenantTable, UserTable
 from engine.registry.tables.traffic import LoadTable, RequestTable, UsageTable
 from engine.registry.tables.work import ItemTable, OperationTable, PlacementTable, ScheduleTable
@@ -24,4 +25,5 @@ __all__ = [
     "UsageTable",
     "UserTable",
     "VersionTable",
+    "core",
 ]

@@ -1,8 +1,8 @@
 """What all tables share."""
 
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import BigInteger, Integer, MetaData
+from sqlalchemy import BigInteger, Integer, MetaData, Table
 from sqlmodel import SQLModel
 
 BIG: Any = BigInteger().with_variant(Integer(), "sqlite")
@@ -20,3 +20,8 @@ class Row(SQLModel):
     """A table with constraints named alike in every database, so that migrations can address them."""
 
     metadata = MetaData(naming_convention=NAMES)
+
+
+def core(table: type[Row]) -> Table:
+    """A table without its mapping, for statements about many rows."""
+    return cast("Table", table.__table__)  # type: ignore[attr-defined] # the mapping makes it

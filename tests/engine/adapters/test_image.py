@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 from engine.adapters.image import HEADER_ALIGN, AdapterImage
 from engine.adapters.pack import PackedAdapter
+from engine.adapters.tiers import DiskTier
 from tests.engine.adapters.bench import packed, refused
 from tests.tiny import MODULES, AdapterRecipe, write_adapter
 
@@ -90,3 +92,32 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         image.write_image(path)
     assert [file.name for file in path.parent.iterdir()] == ["x.image"]
     assert path.read_bytes() == b"old"
+
+
+def test_several_are_stored_together_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are flushed before any is in its place, and the folder after; where one fails, the folder is as it was."""
+    disk = DiskTier(tmp_path / "images", pin_memory=False)
+    images = [packed(write_adapter(tmp_path / f"a{seed}", AdapterRecipe(seed=seed))) for seed in (1, 2, 3)]
+    flushed: list[int] = []
+    flush = os.fsync
+
+    def watched(handle: int) -> None:
+        assert not list(disk.folder.glob("[!.]*.image")) or len(flushed) == 3
+        if len(flushed) == limit:
+            raise OSError(28, "No space left on device")
+        flushed.append(handle)
+        flush(handle)
+
+    monkeypatch.setattr("os.fsync", watched)
+    limit = 2
+    with pytest.raises(OSError, match="No space"):
+        disk.write_all(images)
+    assert list(disk.folder.iterdir()) == []
+    flushed.clear()
+    limit = 9
+    disk.write_all([*images, images[0]])
+    assert len(flushed) == 4
+    for image in images:
+        found = disk.open(image.id)
+        found.verify(disk.read(found).pages.view(-1).numpy().data)
+    assert len(list(disk.folder.iterdir())) == 3

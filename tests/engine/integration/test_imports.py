@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from engine.errors import Conflict, Forbidden, OperationNotFound, RegistryUnavai
 from engine.events import OperationChanged
 from engine.ids import TenantId
 from engine.intake import work
+from engine.intake.batch import Batch
 from engine.intake.importing import Import
 from engine.intake.progress import Progress
 from engine.registration import Registrar
+from engine.report import Thresholds
 from tests.engine.integration.conftest import Make
 from tests.engine.integration.serving import Served, expected, read, serve, until
 from tests.tiny import AdapterRecipe, write_adapter
@@ -206,3 +209,62 @@ async def test_requests_go_on_meanwhile(engine: Make, tiny_base: Path) -> None:
     answer = await read(stream)
     assert answer.ids == expected(tiny_base, good, num_tokens=120)
     assert (await ended(served, operation)).record.done == 20
+
+
+async def test_the_gate_is_the_same(engine: Make) -> None:
+    """Rows that the gate refuses are kept as rejected versions with their report, and never answer."""
+    served = engine()
+    versions = served.engine.versions
+    folders = sources(served.data, 3)
+    for folder, score in ((folders[0], 0.95), (folders[1], 0.2)):
+        (folder / "training.json").write_text(json.dumps({"scores": {"adapter": score, "base": 0.1}}))
+    (folders[2] / "adapter_model.safetensors").write_bytes(b"{}")
+    await asyncio.to_thread(versions.thresholds.set, Thresholds(min_score=0.9))
+    done = await ended(served, await start(served, listed(folders)))
+    assert (done.record.done, done.record.failed) == (1, 2)
+    rejected = served.engine.operations.rows(done.record.id, state="rejected", caller=LOCAL)
+    assert [row.code for row in rejected] == ["score_too_low", "truncated"]
+    assert {card.id for card in served.engine.models()} >= {"a00"}
+    assert not {"a01", "a02"} & {card.id for card in served.engine.models()}
+    for name, code, check in (("a01", "score_too_low", "score"), ("a02", "truncated", "schema")):
+        (row,) = await asyncio.to_thread(versions.history, name)
+        assert (row["state"], row["report"]["code"]) == ("rejected", code)
+        assert [one["verdict"] for one in row["report"]["checks"] if one["name"] == check] == ["failed"]
+    (row,) = await asyncio.to_thread(versions.history, "a00")
+    assert [one["verdict"] for one in row["report"]["checks"] if one["name"] == "score"] == ["passed"]
+    record = next(record for record in served.host.catalog.records.values() if record.line == "a01")
+    assert (record.state, record.number) == ("rejected", 1)
+
+
+async def test_a_worse_version_leaves_the_name_where_it_is(engine: Make) -> None:
+    """In bulk as by itself: what takes a place has to be as good."""
+    served = engine()
+    folders = sources(served.data, 2)
+    for folder, score in zip(folders, (0.9, 0.5), strict=True):
+        (folder / "training.json").write_text(json.dumps({"scores": {"adapter": score, "base": 0.1}}))
+    await ended(served, await start(served, listed(folders[:1])))
+    text = f"source,alias,replace\n{folders[1]},a00,true\n"
+    done = await ended(served, await start(served, Import(kind="manifest", manifest=text, form="csv")))
+    assert done.record.failed == 1
+    newest, first = await asyncio.to_thread(served.engine.versions.history, "a00")
+    assert (newest["state"], first["state"]) == ("rejected", "ready")
+    assert served.engine.resolve("a00").adapter == first["content"]
+
+
+async def test_a_retry_counts_no_row_twice(engine: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that goes away between the rejected rows of a part and the good ones."""
+    monkeypatch.setattr(work, "RETRY_S", 0.01)
+    served = engine()
+    folders = sources(served.data, 4)
+    (folders[1] / "adapter_config.json").unlink()
+    real, tries = Batch.take_in, []
+
+    def flaky(self: Batch, *args: object, **options: object) -> object:
+        tries.append(1)
+        if len(tries) < 3:
+            raise RegistryUnavailable("away")
+        return real(self, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Batch, "take_in", flaky)
+    done = await ended(served, await start(served, listed(folders)))
+    assert (done.record.done, done.record.failed) == (3, 1)
