@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from console.history import Ring, spark_path
+from console.shelf import Shelves
 from engine import EMPTY, narrow_events, narrow_snapshot
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Feed:
         self.events: deque[tuple[int, Event]] = deque(maxlen=EVENTS_KEPT)
         self.lost_events = 0
         self.ticks = 0
+        self.shelves = Shelves()
         self.adapters_revision = 0
         """Rises when any adapter row changes, so that a table need not compare thousands of rows."""
         self._sparks: dict[tuple[str, int, int], tuple[int, str]] = {}
@@ -88,8 +90,7 @@ class Feed:
     def sample(self) -> None:
         """Take one look at the engine: the only periodic reader in the process."""
         snapshot = narrow_snapshot(self._engine.snapshot(), self._tenant)
-        if snapshot.adapters is not self.snapshot.adapters and snapshot.adapters != self.snapshot.adapters:
-            self.adapters_revision += 1
+        self.adapters_revision += self.shelves.update(snapshot.adapters)
         self.snapshot = snapshot
         self.ticks += 1
         for name, read in SERIES.items():
@@ -103,7 +104,7 @@ class Feed:
 
     def adapter(self, ref: str) -> AdapterRow | None:
         """The row of a version id or an alias; None when it is not registered."""
-        return next((row for row in self.snapshot.adapters if ref in {row.id, row.alias} or ref in row.aliases), None)
+        return self.shelves.find(ref)
 
     @property
     def age_s(self) -> float:

@@ -46,7 +46,7 @@ class Shell:
 
 def install_assets() -> None:
     """Put tokens, styles, icons and the keyboard into every page, once."""
-    for name in ("tokens.css", "console.css", "imports.css"):
+    for name in ("tokens.css", "console.css", "adapters.css", "imports.css"):
         ui.add_head_html(f'<link rel="stylesheet" href="/static/{name}?v={_version(name)}">', shared=True)
     ui.add_head_html(f'<script src="/static/console.js?v={_version("console.js")}"></script>', shared=True)
     ui.add_body_html((STATIC / "icons.svg").read_text(encoding="utf-8"), shared=True)

@@ -7,7 +7,9 @@ from engine.process import prepare
 prepare()
 
 from engine.accounts import KeyRecord, TenantRecord, UsageRow, UserRecord
+from engine.alias import AliasRecord
 from engine.allowance import UNLIMITED, Allowance, Use
+from engine.audit_record import AuditRecord
 from engine.caller import LOCAL, SYSTEM, Caller, Role
 from engine.clock import Clock, MonotonicClock
 from engine.control import ControlOutcome, Verb, Victim
@@ -89,6 +91,10 @@ from engine.snapshot import (
 from engine.step_record import StepRecord, StepRow
 from engine.stream import Target, TokenStream
 from engine.tenants.keys import ShownKey
+from engine.version import VersionRecord, VersionState
+from engine.versions.moves import Bill
+from engine.versions.names import MoveOutcome
+from engine.versions.retirement import Departure
 from engine.voices.shelf import Voice, demo_voices
 
 __all__ = [
@@ -112,8 +118,11 @@ __all__ = [
     "AdapterRow",
     "AdapterUnpinned",
     "AdapterUnregistered",
+    "AliasRecord",
     "Allowance",
+    "AuditRecord",
     "BaseRefused",
+    "Bill",
     "Caller",
     "Clock",
     "ColdWarm",
@@ -121,6 +130,7 @@ __all__ = [
     "ColdWarmState",
     "Conflict",
     "ControlOutcome",
+    "Departure",
     "DeviceSnapshot",
     "Difference",
     "DisplacementRow",
@@ -152,6 +162,7 @@ __all__ = [
     "ModelCard",
     "ModelNotFound",
     "MonotonicClock",
+    "MoveOutcome",
     "NotFound",
     "NotReady",
     "OperationRecord",
@@ -196,6 +207,8 @@ __all__ = [
     "UserRecord",
     "ValidationReport",
     "Verb",
+    "VersionRecord",
+    "VersionState",
     "Victim",
     "Voice",
     "WaitReason",

@@ -178,6 +178,7 @@ def static_row(record: VersionRecord, alias: str) -> AdapterRow:
         id=record.id,
         alias=alias,
         tenant=record.tenant,
+        number=record.number,
         bytes=record.bytes,
         pages=record.num_pages,
         rank=record.rank,

@@ -97,6 +97,7 @@ class AdapterRow:
     id: AdapterId
     alias: str
     tenant: TenantId
+    number: int = 0  # 1, 2, 3 … within its line
     aliases: tuple[str, ...] = ()
     tier: Residency = "disk"
     pinned: bool = False
@@ -109,8 +110,7 @@ class AdapterRow:
     drain_eta_s: float | None = None
     bytes: int = 0  # as stored and as resident: whole pages
     pages: int = 0
-    rank: int = 0
-    """The largest of its modules."""
+    rank: int = 0  # the largest of its modules
     modules: tuple[str, ...] = ()
     num_matched: int = 0
     """Modules of the base that it changes."""

@@ -9,10 +9,12 @@ from console.actions import Actions
 from console.adapter_view import AdapterView
 from console.import_actions import ImportActions
 from console.query import AdapterQuery
+from console.version_actions import VersionActions
 from console.visitor import Visitor
 from console.widgets.adapter_drawer import adapter_drawer
-from console.widgets.adapter_table import adapter_table, filter_bar, view_bar
+from console.widgets.adapter_table import adapter_table
 from console.widgets.elements import box
+from console.widgets.view_bar import filter_bar, view_bar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,10 +28,12 @@ def adapters_page(feed: Feed, engine: Engine, address: Mapping[str, str]) -> Non
     with theme.frame("Adapters", feed, Visitor(engine).caller) as shell:
         shell.page.classes("flush")
         actions = Actions(engine, shell.toasts, feed)
-        view = AdapterView(feed, AdapterQuery.from_address(address))
+        versions = VersionActions(engine, shell.toasts, feed)
+        view = AdapterView(feed, AdapterQuery.from_address(address), versions, shell.page)
         with box("list"):
             view_bar(view, actions, ImportActions(engine, shell.toasts))
             filter_bar(view)
             adapter_table(view, actions)
         adapter_drawer(view, actions)
         shell.live.every(view.refresh)
+        view.load_stored()

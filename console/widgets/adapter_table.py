@@ -1,4 +1,4 @@
-"""The adapters, a page at a time, with saved views, facets, a filter and a bar for what is ticked."""
+"""The adapters that serve, a page at a time, with a bar for what is ticked; and what does not serve, from the registry."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from console import format as fmt
-from console.query import FACETS, SIZES, VIEWS, cold_share, is_drifting
+from console.query import SIZES
+from console.views import STATE_GLYPHS, cold_share, is_drifting, state_of
 from console.widgets.command_dialog import command_dialog
-from console.widgets.elements import box, button, enable, field, icon, say, text
+from console.widgets.elements import box, button, enable, say, text
 from console.widgets.grid import Cell, Column, Grid, glyph, number, words
-from console.widgets.register_dialog import register_dialog
+from console.widgets.stored_table import stored_table
 
 if TYPE_CHECKING:
     from console.actions import Actions
     from console.adapter_view import AdapterView
-    from console.import_actions import ImportActions
     from engine import AdapterRow, Verb
 
 COLUMNS: Final = (
     Column(key="alias", label="Alias", width="minmax(120px,1fr)", sort=True),
-    Column(key="version", label="Version", width="70px"),
+    Column(key="version", label="Version", width="104px", title="Number in its line, and the digest of its content"),
+    Column(key="state", label="State", width="104px", sort=True),
     Column(key="rank", label="Rank", width="38px", cls="num", sort=True),
     Column(key="bytes", label="MiB", width="46px", cls="num", sort=True),
-    Column(key="tier", label="Tier", width="108px", sort=True),
+    Column(key="tier", label="Tier", width="118px", sort=True, title="Where it is, and where a pin wants it"),
     Column(key="pin", label="Pin until", width="98px"),
     Column(key="leases", label="Leases", width="50px", cls="num", sort=True, title="Running requests that hold it"),
-    Column(key="rpm", label="Req/min", width="66px", cls="num", sort=True),
+    Column(key="rpm", label="Req/min", width="72px", cls="num", sort=True),
     Column(
         key="ttft",
         label="TTFT p95",
@@ -39,90 +40,31 @@ COLUMNS: Final = (
     Column(key="cold", label="Cold %", width="52px", cls="num", sort=True, title="Share of its requests that had to wait for it"),
 )
 BULK: Final[tuple[tuple[Verb, str], ...]] = (("pin", "Pin…"), ("warm", "Warm…"), ("evict", "Evict…"))
-FILTER_HINT: Final = "Part of a name or version, or: tenant:acme tier:host pinned:true leased:true rank:>16 idle:>7d"
-FACET_GLYPHS: Final = {
-    "device": "device",
-    "host": "host",
-    "disk": "disk",
-    "remote": "remote",
-    "loading": "loading",
-    "pinned": "pinned",
-    "drift": "warn",
-}
-
-
-def view_bar(view: AdapterView, actions: Actions, imports: ImportActions) -> None:
-    """Saved views with their counts, and the way to add one more adapter."""
-    with box("view-bar"):
-        with box("views").props('role=group aria-label="Saved views"'):
-            counts = {name: _view_button(view, name) for name in VIEWS}
-        button("Register…", lambda: register_dialog(actions, imports), glyph="plus").classes("register")
-
-    def update() -> None:
-        for name, (element, count) in counts.items():
-            say(count, f"{view.found.view_counts[name]:,}")
-            chosen = name == view.query.view
-            element.classes(add="on" if chosen else "", remove="" if chosen else "on")
-            element.props["aria-pressed"] = "true" if chosen else "false"
-
-    view.on_change(update)
-
-
-def _view_button(view: AdapterView, name: str) -> tuple[Any, Any]:
-    with box("view", "button").props("type=button").on("click", lambda: view.change(view=name), args=[]) as element:
-        text(VIEWS[name][0])
-        return element, text("", "count")
-
-
-def filter_bar(view: AdapterView) -> None:
-    """A filter that waits for the typing to pause, and chips counted within the view."""
-    with box("filter-bar"):
-        with box("find"):
-            icon("search")
-            find = field("Filter adapters", value=view.query.q, placeholder="Filter", on_change=lambda e: view.change(q=e.value or ""))
-            find.props("debounce=250 clearable").props["title"] = FILTER_HINT
-            text("/", "slash", "kbd")
-        with box("chips").props('role=group aria-label="Facets"'):
-            chips = {name: _chip(view, name) for name in FACETS}
-
-    def update() -> None:
-        for name, (element, count) in chips.items():
-            number_found = view.found.facet_counts[name]
-            chosen = name in view.query.facets
-            say(count, f"{number_found:,}")
-            element.set_visibility(bool(number_found) or chosen)
-            element.classes(add="on" if chosen else "", remove="" if chosen else "on")
-            element.props["aria-pressed"] = "true" if chosen else "false"
-
-    view.on_change(update)
-
-
-def _chip(view: AdapterView, name: str) -> tuple[Any, Any]:
-    with box("chip", "button").props("type=button").on("click", lambda: view.ask(view.query.with_facet(name)), args=[]) as element:
-        icon(FACET_GLYPHS[name], {"pinned": "violet", "drift": "warn"}.get(name, ""))
-        text(FACETS[name][0])
-        return element, text("", "count")
 
 
 def adapter_table(view: AdapterView, actions: Actions) -> None:
     """Head, rows, bulk bar, pager."""
     with box("card adapter-card", "section").props('aria-label="Adapters"'):
-        with box("scroll"):
-            grid = Grid(COLUMNS, label="Adapters", selectable=True, keys=True)
+        with box("scroll") as live:
+            grid = Grid(COLUMNS, label="Adapters", selectable=True, keys=True).classes("live")
+        with box("scroll") as kept:
+            stored_table(view)
         _bulk_bar(view, actions)
         _pager(view)
     grid.when("sort", lambda key: view.ask(view.query.sorted_by(key)))
-    grid.when("open", lambda key: view.change(open="" if view.query.open == key else key))
+    grid.when("open", view.open_row)
     grid.when("select", lambda what: _tick(view, what))
 
     def update() -> None:
         now = time.time()
-        grid.show([_row(row, now) for row in view.found.rows])
+        live.set_visibility(not view.query.is_stored)
+        kept.set_visibility(view.query.is_stored)
+        grid.show([] if view.query.is_stored else [_row(row, now) for row in view.found.rows])
         opened = view.opened
         empty = (
             "No adapter fits this view and filter."
-            if view.found.registered
-            else "No adapters yet. Register a PEFT folder, and it is served from the next request on."
+            if view.shelf.rows
+            else "No adapters yet. Register a folder, an archive, a manifest or a prefix; they are served from the next request on."
         )
         grid.assume(
             sort=view.query.sort, desc=view.query.descending, selected=list(view.ticked), open=opened.id if opened else "", empty=empty
@@ -143,8 +85,9 @@ def _row(row: AdapterRow, now_unix: float) -> dict[str, Any]:
     rpm = fmt.rate(row.requests_per_min) if row.requests else fmt.DASH
     share = cold_share(row)
     cells: list[list[Cell]] = [
-        [words(tenant + slash, "muted tenant"), words(name, "name")] if tenant else [words(name, "name")],
-        [words(fmt.digest(row.id), "code")],
+        [words("no name", "faint")] if row.alias == row.id else [words(tenant + slash, "muted tenant"), words(name, "name")],
+        version_cell(row.number, row.id),
+        state_cell(row),
         [words(str(row.rank))],
         [words(fmt.mib(row.bytes))],
         tier_cell(row),
@@ -157,14 +100,23 @@ def _row(row: AdapterRow, now_unix: float) -> dict[str, Any]:
     return {"id": row.id, "name": row.alias, "cells": cells}
 
 
+def version_cell(version: int, digest: str | None) -> list[Cell]:
+    """Number within the line, then the digest."""
+    return [words(str(version) if version else fmt.DASH, "vnum"), words(fmt.digest(digest) if digest else "no content", "code")]
+
+
+def state_cell(row: AdapterRow) -> list[Cell]:
+    """Glyph and word; a retired one that still answers says how many requests it has."""
+    state: str = state_of(row)
+    if state == "retired" and row.leases:
+        return [glyph(*STATE_GLYPHS["draining"]), words(f"draining {row.leases}")]
+    return [glyph(*STATE_GLYPHS[state]), words(state)]
+
+
 def tier_cell(row: AdapterRow) -> list[Cell]:
     """Bars, the word, and where it should be when that differs."""
     cell = [glyph(row.tier), words(row.tier)]
-    if row.probe == "mismatch":
-        cell = [glyph("crit", "crit"), words("quarantined")]
-    elif row.lifecycle != "ready":
-        cell = [glyph("unknown" if row.lifecycle == "validating" else "paused", "muted"), words(row.lifecycle)]
-    elif is_drifting(row):
+    if is_drifting(row):
         cell.append(words(f"→ {row.pin_tier}", "faint"))
     return cell
 
@@ -175,12 +127,13 @@ def _bulk_bar(view: AdapterView, actions: Actions) -> None:
         amount = text("", "muted")
         box("gap")
         for verb, label in BULK:
-            button(label, partial(_command, view, actions, verb), glyph=verb, small=True)
+            why_not = view.versions.why_not("operator", label.removesuffix("…"))
+            enable(button(label, partial(_command, view, actions, verb), glyph=verb, small=True), not why_not, why_not)
         button("", lambda: view.tick(list(view.ticked), on=False), kind="quiet", glyph="close", small=True, hint="Untick all")
 
     def update() -> None:
         rows = view.ticked_rows
-        bar.set_visibility(bool(rows))
+        bar.set_visibility(bool(rows) and not view.query.is_stored)
         say(count, f"{len(rows):,} selected")
         say(amount, f"{fmt.size(sum(row.bytes for row in rows))}, {fmt.plural(sum(row.pages for row in rows), 'page')}")
 
@@ -198,13 +151,17 @@ def _pager(view: AdapterView) -> None:
         box("gap")
         sizes = {size: _size_button(view, size) for size in SIZES}
         page = text("", "page-word")
-        before = button("", lambda: view.change(page=view.found.page - 1), kind="quiet", glyph="prev", small=True, hint="Previous page")
-        after = button("", lambda: view.change(page=view.found.page + 1), kind="quiet", glyph="next", small=True, hint="Next page")
+        before = button("", lambda: view.change(page=shown().page - 1), kind="quiet", glyph="prev", small=True, hint="Previous page")
+        after = button("", lambda: view.change(page=shown().page + 1), kind="quiet", glyph="next", small=True, hint="Next page")
+
+    def shown() -> Any:  # noqa: ANN401 - a page of either kind
+        return view.stored if view.query.is_stored else view.found
 
     def update() -> None:
-        found, first = view.found, (view.found.page - 1) * view.query.size
+        found, first = shown(), (shown().page - 1) * view.query.size
         say(span, f"{first + 1:,}–{first + len(found.rows):,} of {found.found:,}" if found.rows else "0 of 0")
-        say(total, f"of {found.registered:,} registered")
+        say(total, f"of {len(view.shelf.rows):,} registered")
+        total.set_visibility(not view.query.is_stored)
         say(page, f"Page {found.page:,} of {found.pages:,}")
         enable(before, found.page > 1)
         enable(after, found.page < found.pages)

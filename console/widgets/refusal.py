@@ -24,6 +24,13 @@ HEADLINES: Final = {
     "evict": "Not evicted",
     "register": "Not registered",
     "import": "Nothing was begun",
+    "move": "Not moved",
+    "canary": "No canary",
+    "promote": "Not promoted",
+    "rollback": "Not rolled back",
+    "retire": "Not retired",
+    "archive": "Not archived",
+    "restore": "Not restored",
 }
 
 

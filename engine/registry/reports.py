@@ -16,6 +16,8 @@ from engine.registry.versions import line_key
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from sqlalchemy import ColumnElement
+
     from engine.ids import AdapterId
     from engine.version import VersionState
 
@@ -62,6 +64,30 @@ def of_line(session: Session, line: AliasName, *, limit: int = 100, offset: int 
         .order_by(col(VersionTable.number).desc())
     )
     return [_facts(row) for row in session.exec(query.limit(limit).offset(offset))]
+
+
+def tally(session: Session, tenant: TenantId | None) -> dict[str, int]:
+    """How many versions are in each state."""
+    query = select(VersionTable.state, func.count()).group_by(VersionTable.state)
+    if tenant is not None:
+        query = query.where(VersionTable.tenant == tenant)
+    return {state: number for state, number in session.exec(query)}  # noqa: C416 - rows are no tuples to a type checker
+
+
+def in_states(
+    session: Session, states: Collection[str], *, tenant: TenantId | None, text: str, limit: int, offset: int
+) -> tuple[list[dict[str, Any]], int]:
+    """A page of the versions in these states whose line has ``text`` in its name, newest first, and how many there are."""
+    wanted: list[ColumnElement[bool]] = [col(VersionTable.state).in_(states)]
+    if tenant is not None:
+        wanted.append(col(VersionTable.tenant) == tenant)
+    if text:
+        wanted.append(func.lower(VersionTable.line).contains(text.lower(), autoescape=True))
+    found = session.exec(select(func.count()).select_from(VersionTable).where(*wanted)).one()
+    order = (col(VersionTable.state_unix).desc(), col(VersionTable.key).desc())
+    keys = session.exec(select(VersionTable.key).where(*wanted).order_by(*order).limit(limit).offset(offset)).all()
+    rows = {row.key: row for row in session.exec(select(VersionTable).where(col(VersionTable.key).in_(keys)))}
+    return [_facts(rows[key]) for key in keys], found
 
 
 def find_line(session: Session, name: str, tenant: TenantId | None) -> AliasName | None:

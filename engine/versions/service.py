@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.adapters.archive import Archive
@@ -18,10 +19,13 @@ from engine.versions.undo import Audit
 from engine.versions.withdrawal import line_of, withdraw
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from engine.alias import AliasRecord
     from engine.caller import Caller
     from engine.ids import TenantId
     from engine.model_host import ModelHost
+    from engine.version import VersionState
     from engine.versions.bases import Bases
     from engine.versions.placements import Placements
 
@@ -64,6 +68,28 @@ class Versions:
         caller.need("viewer")
         line = self._line(ref, caller.tenant or tenant)
         return self.host.catalog.store.read(lambda session: reports.of_line(session, line, limit=limit, offset=offset))
+
+    def tally(self, *, tenant: TenantId | None = None, caller: Caller = SYSTEM) -> dict[str, int]:
+        """How many versions are in each stored state."""
+        caller.need("viewer")
+        scope = caller.tenant or tenant
+        return self.host.catalog.store.read(lambda session: reports.tally(session, scope))
+
+    def stored(
+        self,
+        states: Collection[VersionState],
+        *,
+        tenant: TenantId | None = None,
+        text: str = "",
+        offset: int = 0,
+        limit: int = 100,
+        caller: Caller = SYSTEM,
+    ) -> tuple[list[dict[str, Any]], int]:
+        """A page of the versions in these states, newest first, and how many there are: also what nothing serves."""
+        caller.need("viewer")
+        scope = caller.tenant or tenant
+        read = partial(reports.in_states, states=states, tenant=scope, text=text, limit=limit, offset=offset)
+        return self.host.catalog.store.read(read)
 
     def report(self, ref: str, *, number: int | None = None, tenant: TenantId | None = None, caller: Caller = SYSTEM) -> dict[str, Any]:
         """What is stored of one version, in any state: by alias, version id or ``line@number``, or by a number of the line of ``ref``."""

@@ -43,6 +43,7 @@ from engine.gateway.gate import Gate
 from tests.accounts import open_accounts
 from tests.console.scripted_operations import ScriptedOperations
 from tests.console.scripted_stream import ChatTemplate, Stream, Tokenizer
+from tests.console.scripted_versions import ScriptedAudit, ScriptedVersions
 from tests.console.scripted_world import MIB, PAGE, made_up, rates, requests, tenants
 
 
@@ -73,6 +74,8 @@ class ScriptedEngine:
             row = made_up(index)
             self.rows[row.id] = row
         self.adapters = tuple(self.rows.values())
+        self.versions = ScriptedVersions(self.adapters, self._put, self._drop)
+        self.audit = ScriptedAudit(self.versions)
         self._emit(EngineStateChanged(at_unix=self.started, before="starting", after="serving"))
         self._emit(
             AdapterEvicted(
@@ -194,6 +197,10 @@ class ScriptedEngine:
 
     def _put(self, row: AdapterRow) -> None:
         self.rows[row.id] = row
+        self.adapters = tuple(self.rows.values())
+
+    def _drop(self, adapter: AdapterId) -> None:
+        self.rows.pop(adapter, None)
         self.adapters = tuple(self.rows.values())
 
     def control(
@@ -331,6 +338,7 @@ class ScriptedEngine:
             made_up(len(self.rows)), alias=alias, tenant=owner, source=source, pinned=False, tier="disk", leases=0, requests_per_min=0.0
         )
         if not dry_run:
+            self.versions.know(row, 1)
             self._put(row)
             self._emit(AdapterRegistered(at_unix=time.time(), by=caller.name, adapter=row.id, alias=alias, tenant=owner))
         report = ValidationReport(

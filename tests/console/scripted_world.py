@@ -164,6 +164,7 @@ def made_up(index: int) -> AdapterRow:
         id=AdapterId(digest),
         alias=alias,
         tenant=TenantId(tenant),
+        number=1 + index % 4,
         aliases=(alias,),
         tier=tier,
         pinned=pinned,

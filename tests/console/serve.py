@@ -16,7 +16,7 @@ from tests.console.scripted_engine import ScriptedEngine
 
 def main(port: int, data: Path, flags: set[str]) -> None:
     """Serve until killed; ``/poke/{name}`` changes the world for a test."""
-    number = 2000 if "many" in flags else 0 if "empty" in flags else 60
+    number = 50_000 if "many" in flags else 0 if "empty" in flags else 60
     engine = ScriptedEngine(
         data,
         num_adapters=number,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,22 @@ from console.actions import Command, inverse
 from console.history import BUCKET_S, NUM_BUCKETS, Ring, spark_path
 from console.memory import memory_view
 from console.query import AdapterQuery, select
+from console.shelf import Shelf, Shelves
+from console.stored import OpenedRef, StoredVersion, opened_ref
 from console.verdict import verdict
+from console.views import FACETS, VIEWS
 from console.widgets.refusal import bill_and_rule, rule_words
 from console.widgets.steps_grid import lane_cells
 from console.widgets.time_chart import ceiling
-from engine import DeviceSnapshot, EngineSnapshot, MemorySnapshot, RequestId, StepRecord, StepRow
+from engine import AdapterId, DeviceSnapshot, EngineSnapshot, MemorySnapshot, RequestId, StepRecord, StepRow, TenantId
 from tests.console.scripted_engine import ScriptedEngine
+
+
+def shelf_of(world: ScriptedEngine) -> Shelf:
+    """Its rows."""
+    shelves = Shelves()
+    shelves.update(world.adapters)
+    return shelves.of(None)
 
 
 @pytest.fixture
@@ -96,14 +107,45 @@ def test_a_bad_address_is_the_default(address: dict[str, str]) -> None:
 )
 def test_filter_words(world: ScriptedEngine, words: str, fits: object) -> None:
     """Each word narrows; what cannot be read finds nothing."""
-    found = select(world.adapters, AdapterQuery(q=words, size=50))
+    found = select(shelf_of(world), AdapterQuery(q=words, size=50))
     assert found.found == sum(1 for row in world.adapters if fits(row))  # type: ignore[operator]
 
 
 def test_pages_cut_and_clamp(world: ScriptedEngine) -> None:
     """Sixty rows are three pages; the ninth page is the third."""
-    found = select(world.adapters, AdapterQuery(page=9))
-    assert (found.page, found.pages, len(found.rows), found.registered) == (3, 3, 10, 60)
+    found = select(shelf_of(world), AdapterQuery(page=9))
+    assert (found.page, found.pages, len(found.rows), found.found) == (3, 3, 10, 60)
+
+
+def test_the_shelf_follows_its_rows(world: ScriptedEngine) -> None:
+    """Counts, pages and names after rows changed, came, went and were renamed are those of a shelf made anew."""
+    shelves, rows = Shelves(), list(world.adapters)
+    assert shelves.update(tuple(rows))
+    rows[3] = dataclasses.replace(rows[3], tier="remote", pinned=True)
+    del rows[7]
+    rows[10] = dataclasses.replace(rows[10], alias="zz/renamed", aliases=("zz/renamed",))
+    rows.append(dataclasses.replace(rows[0], id=AdapterId("f" * 32), alias="aa/new", aliases=("aa/new",), tenant=TenantId("aa")))
+    assert shelves.update(tuple(rows))
+    assert not shelves.update(tuple(rows))
+    anew = Shelves()
+    anew.update(tuple(rows))
+    for view, facet in itertools.product(VIEWS, FACETS):
+        assert shelves.of(None).count(view, facet) == anew.of(None).count(view, facet)
+        for tenant in anew.tenants:
+            assert shelves.of(tenant).count(view, facet) == anew.of(tenant).count(view, facet)
+    for query in (AdapterQuery(sort="alias", descending=False, size=50), AdapterQuery(facets=frozenset({"remote", "disk", "pinned"}))):
+        assert select(shelves.of(None), query) == select(anew.of(None), query)
+    assert shelves.find("zz/renamed") is rows[10]
+    assert shelves.find(world.adapters[7].id) is None
+    assert shelves.find("aa/new") is rows[-1]
+
+
+@pytest.mark.parametrize("text", ["", "acme/support", "acme:support", "acme:support@x", ":support@1", "acme:@1"])
+def test_a_version_in_the_address_is_whole_or_none(text: str) -> None:
+    """``tenant:line@number`` comes back as it went in; anything else is a version id or an alias."""
+    assert opened_ref(text) is None
+    place = OpenedRef(TenantId("acme"), "a:b@c/d", 12)
+    assert opened_ref(place.text) == place
 
 
 def test_every_command_has_its_way_back(world: ScriptedEngine) -> None:
@@ -160,3 +202,13 @@ def test_a_lane_loads_computes_and_ends() -> None:
     assert lane_cells(lane, steps) == ["load", "prefill", "decode", "done"]
     lane.tier_at_arrival = None
     assert lane_cells(lane, steps)[0] == "out"
+
+
+def test_what_the_registry_answers_is_read(world: ScriptedEngine) -> None:
+    """Every stored version, rejected ones too, keeps its checks, its reason and its place."""
+    for state in ("ready", "rejected"):
+        facts, _ = world.versions.stored([state])
+        version = StoredVersion.of(facts[0])
+        assert [check.name for check in version.checks] == ["schema", "base", "numbers", "effect", "score", "replaced_score"]
+        assert bool(version.reason) == (state == "rejected")
+        assert opened_ref(version.place.text) == version.place
