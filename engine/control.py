@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from engine.adapters.entry import Pin
-from engine.errors import Conflict, InvalidRequest, LoradeckError
+from engine.bill import floor_rule, load_bill
+from engine.errors import AdapterNotFound, Conflict, InvalidRequest, LoradeckError
 from engine.events import AdapterPinned, AdapterUnpinned
+from engine.gateway.scope import narrow_row
+from engine.leaving import in_general, leave, leave_shared
 from engine.registry import placements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from engine.adapters.entry import AdapterEntry
-    from engine.ids import AdapterId, Tier
+    from engine.ids import AdapterId, TenantId, Tier
     from engine.model_host import ModelHost
     from engine.snapshot import AdapterRow
 
@@ -47,6 +50,8 @@ class ControlCall:
     reason: str = ""
     by: str
     preview: bool = False
+    tenant: TenantId | None = None
+    """Whose wish it is; None is that of an operator of all tenants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,13 +98,14 @@ class Control:
     def expire_pins(self) -> None:
         """End pins whose time has come."""
         for entry in list(self._host.residency.roster.pinned.values()):
-            if entry.pin is not None and entry.pin.until_unix is not None and entry.pin.until_unix <= time.time():
-                self._drop_pin(entry, by="policy", because="expired")
-                self._host.catalog.store.later(partial(placements.set_pin, content=entry.record.id, pin=None))
+            for tenant, pin in list(entry.pins.items()):
+                if pin.until_unix is not None and pin.until_unix <= time.time():
+                    self._drop_pin(entry, tenant, by="policy", because="expired")
+                    self._host.catalog.store.later(partial(placements.set_pin, content=entry.record.id, tenant=tenant, pin=None))
 
     def _warm(self, entry: AdapterEntry, call: ControlCall, future: Future[ControlOutcome]) -> None:
         tier = _tier(call, allowed=("device", "host"))
-        lines, victims = self._bill(entry, "Load") if tier == "device" else ((), ())
+        lines, victims = load_bill(self._host, entry, "Load", tenant=call.tenant) if tier == "device" else ((), ())
         eta_s = self._host.lifecycle.load_eta_s(entry, tier)
         if call.preview:
             future.set_result(self._outcome(call, entry, f"Would bring it to {tier}.", lines=lines, victims=victims, eta_s=eta_s))
@@ -122,18 +128,25 @@ class Control:
         lines: tuple[Line, ...] = ()
         victims: tuple[Victim, ...] = ()
         if tier == "device":
-            rule = self._check_floor(entry)
-            bill, victims = self._bill(entry, "Pin")
+            rule = floor_rule(self._host, entry)
+            bill, victims = load_bill(self._host, entry, "Pin", tenant=call.tenant)
             lines = (*bill, *rule)
         eta_s = self._host.lifecycle.load_eta_s(entry, tier)
         if call.preview:
             future.set_result(self._outcome(call, entry, f"Would pin it to {tier}.", lines=lines, victims=victims, eta_s=eta_s))
             return
-        self._host.residency.set_pin(entry, Pin(tier=tier, until_unix=call.until_unix, reason=call.reason, by=call.by))
+        pin = Pin(tier=tier, until_unix=call.until_unix, reason=call.reason, by=call.by)
+        self._host.residency.set_pins(entry, entry.pins | {call.tenant: pin})
         entry.leave_to = None
-        alias = self._host.lifecycle.alias_of(entry)
         event = AdapterPinned(
-            at_unix=time.time(), by=call.by, adapter=call.adapter, alias=alias, tier=tier, until_unix=call.until_unix, reason=call.reason
+            at_unix=time.time(),
+            by=call.by,
+            adapter=call.adapter,
+            alias=entry.alias_of(call.tenant),
+            tenant=call.tenant,
+            tier=tier,
+            until_unix=call.until_unix,
+            reason=call.reason,
         )
         self._host.publisher.record_event(event)
         self._host.lifecycle.changed(entry)
@@ -141,82 +154,44 @@ class Control:
         future.set_result(self._outcome(call, entry, f"Pinned to {tier}.", lines=lines, victims=victims, eta_s=eta_s))
 
     def _unpin(self, entry: AdapterEntry, call: ControlCall, future: Future[ControlOutcome]) -> None:
-        if call.preview or entry.pin is None:
-            message = "It is not pinned." if entry.pin is None else "Would end its pin."
+        ending = [tenant for tenant in entry.pins if self._may_end(entry, tenant, call)]
+        if call.preview or not ending:
+            message = "Would end its pin." if ending else "It is not pinned."
         else:
-            self._drop_pin(entry, by=call.by, because="operator")
+            for tenant in ending:
+                self._drop_pin(entry, tenant, by=call.by, because="operator")
             message = "Unpinned."
         future.set_result(self._outcome(call, entry, message))
 
+    def _may_end(self, entry: AdapterEntry, tenant: TenantId | None, call: ControlCall) -> bool:
+        """An operator of all tenants ends every pin; one of a tenant its own, and where no other has the weights also one for all."""
+        return call.tenant is None or tenant == call.tenant or not self._is_shared(entry)
+
+    def _is_shared(self, entry: AdapterEntry) -> bool:
+        return len(self._host.catalog.held_by(entry.record.id)) > 1
+
     def _evict(self, entry: AdapterEntry, call: ControlCall, future: Future[ControlOutcome]) -> None:
         tier = _tier(call, allowed=("host", "disk"))
-        if entry.pin is not None:
+        pin = next((pin for tenant, pin in entry.pins.items() if self._may_end(entry, tenant, call)), None)
+        if pin is not None:
             message = "It is pinned; end the pin first."
-            raise Conflict(message, code="pinned", param="ref", expected="not pinned", found=f"pinned to {entry.pin.tier}")
-        residency = self._host.residency
-        if call.preview:
-            text = f"Would leave for {tier} after {entry.leases} running requests." if entry.leases else f"Would leave for {tier} now."
-        elif entry.load is not None:
-            message = "It is being loaded; evict it once it has arrived."
-            raise Conflict(message, code="loading", param="ref", expected="host, disk or device", found="loading")
-        elif entry.on_device and entry.leases:
-            entry.leave_to = "disk" if tier == "disk" else "host"
-            self._host.lifecycle.changed(entry)
-            text = f"Leaves for {tier} after {entry.leases} running requests."
-        elif entry.on_device:
-            entry.leave_to = "disk" if tier == "disk" else "host"
-            residency.leave_device(entry, because="operator")
-            text = f"Left for {tier}."
-        elif tier == "disk":
-            residency.host.drop(entry.record.id)
-            self._host.lifecycle.changed(entry)
-            text = "Left host memory; its image is on disk."
+            raise Conflict(message, code="pinned", param="ref", expected="not pinned", found=f"pinned to {pin.tier}")
+        if call.tenant is not None and self._is_shared(entry):
+            leave_shared(self._host, entry, tier, preview=call.preview)
         else:
-            text = "It was not on the device."
-        future.set_result(self._outcome(call, entry, text, waiting_leases=entry.leases))
+            text = leave(self._host, entry, tier, preview=call.preview)
+        if call.tenant is not None:
+            text = in_general(tier, preview=call.preview)
+        outcome = self._outcome(call, entry, text)
+        future.set_result(replace(outcome, waiting_leases=outcome.adapter.leases))
 
-    def _drop_pin(self, entry: AdapterEntry, *, by: str, because: Literal["operator", "expired"]) -> None:
-        self._host.residency.set_pin(entry, None)
+    def _drop_pin(self, entry: AdapterEntry, tenant: TenantId | None, *, by: str, because: Literal["operator", "expired"]) -> None:
+        self._host.residency.set_pins(entry, {owner: pin for owner, pin in entry.pins.items() if owner != tenant})
         event = AdapterUnpinned(
-            at_unix=time.time(), by=by, adapter=entry.record.id, alias=self._host.lifecycle.alias_of(entry), because=because
+            at_unix=time.time(), by=by, adapter=entry.record.id, alias=entry.alias_of(tenant), tenant=tenant, because=because
         )
         self._host.publisher.record_event(event)
         self._host.lifecycle.changed(entry)
-
-    def _check_floor(self, entry: AdapterEntry) -> tuple[Line, ...]:
-        """The rule's sum; Conflict when pins would leave less than one largest adapter beside the KV floor."""
-        host = self._host
-        others = sum(
-            other.record.num_pages
-            for other in host.residency.roster.pinned.values()
-            if other is not entry and other.pin is not None and other.pin.tier == "device"
-        )
-        pinned = others + entry.record.num_pages
-        largest = host.residency.roster.largest_pages
-        left = host.usable_pages - pinned - host.kv_floor_pages
-        lines = (("Arena", host.usable_pages), ("Pinned after", -pinned), ("KV floor", -host.kv_floor_pages), ("Left", left))
-        if left < largest:
-            message = f"Not pinned: {left} pages would be left and the largest adapter needs {largest}."
-            raise Conflict(
-                message, code="pin_would_not_fit", param="ref", expected=largest, found=left, arithmetic=(*lines, ("Needed", largest))
-            )
-        return lines
-
-    def _bill(self, entry: AdapterEntry, what: str) -> tuple[tuple[Line, ...], tuple[Victim, ...]]:
-        """Free now, who would leave, what it takes, free after."""
-        free = self._host.free_pages
-        if entry.on_device or entry.load is not None:
-            return (("Free now", free), ("Free after", free)), ()
-        needed = entry.record.num_pages
-        victims = self._host.victims_for(needed)
-        leaving = sum(victim.pages for victim in victims)
-        alias = self._host.lifecycle.alias_of(entry)
-        return (
-            ("Free now", free),
-            *((f"Evict {victim.alias}", victim.pages) for victim in victims),
-            (f"{what} {alias}", -needed),
-            ("Free after", free + leaving - needed),
-        ), victims
 
     def _outcome(
         self,
@@ -227,18 +202,20 @@ class Control:
         lines: tuple[Line, ...] = (),
         victims: tuple[Victim, ...] = (),
         eta_s: float | None = None,
-        waiting_leases: int = 0,
     ) -> ControlOutcome:
+        row = narrow_row(self._host.observer.row(entry), call.tenant)
+        if row is None:
+            message = f"No adapter {entry.record.id} is registered."
+            raise AdapterNotFound(message, param="ref", found=entry.record.id)
         return ControlOutcome(
             verb=call.verb,
-            adapter=self._host.observer.row(entry),
+            adapter=row,
             applied=not call.preview,
             preview=call.preview,
             message=message,
             arithmetic=lines,
             victims=victims,
             eta_s=eta_s,
-            waiting_leases=waiting_leases,
         )
 
 

@@ -18,6 +18,8 @@ class StoredPin:
     until_unix: float | None
     reason: str
     by: str
+    tenant: TenantId | None = None
+    """Whose it is; None is an operator of all tenants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +27,7 @@ class Placement:
     """What is wanted of one version's weights. ``warm_tier`` is where the warm set had them; the lowest priority comes back first."""
 
     content: AdapterId
-    pin: StoredPin | None = None
+    pins: tuple[StoredPin, ...] = ()
     warm_tier: Tier | None = None
     warm_priority: int = 0
 

@@ -16,6 +16,7 @@ from engine.health import NOT_STARTED, Health, health_of
 from engine.intake.operations import Operations
 from engine.loop import EngineLoop
 from engine.process import release_team
+from engine.readings import Readings
 from engine.registered import RegisterCall
 from engine.router import ModelCard, Router, unknown_model
 from engine.submission import queue_all
@@ -28,25 +29,18 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from engine.control import ControlOutcome, Verb
-    from engine.events import EventPage
     from engine.ids import TenantId, Tier
     from engine.model_host import ModelHost
-    from engine.models.spec import ModelSpec
     from engine.registered import Registration
-    from engine.request import Request, RequestRecord
+    from engine.request import Request
     from engine.settings import Settings
-    from engine.snapshot import EngineSnapshot
-    from engine.step_record import StepRecord
     from engine.stream import Target, TokenStream
-    from engine.telemetry.publisher import Publisher
-    from engine.tokenizing.chat_template import ChatTemplate
-    from engine.tokenizing.tokenizer import Tokenizer
 
 STUCK_AFTER_S = 30.0
 """A step that takes longer counts as stuck: health fails and requests end."""
 
 
-class Engine:
+class Engine(Readings):
     """One base, its adapters and the thread that serves them."""
 
     def __init__(self, settings: Settings, *, clock: Clock | None = None, stuck_after_s: float = STUCK_AFTER_S) -> None:
@@ -88,42 +82,6 @@ class Engine:
             self._loop.stop()
             self._host.close()
             self._data.give_back()
-
-    @property
-    def host(self) -> ModelHost:
-        """The parts behind it, for the rest of the whole; doors use the methods."""
-        return self._host
-
-    @property
-    def base_name(self) -> str:
-        """The name under which the base itself answers."""
-        return self._host.base_name
-
-    @property
-    def base_spec(self) -> ModelSpec:
-        """What the base is made of."""
-        return self._host.parts.spec
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The base's; safe to use from any thread."""
-        return self._host.parts.tokenizer
-
-    @property
-    def chat_template(self) -> ChatTemplate:
-        """The base's; safe to use from any thread."""
-        return self._host.parts.chat_template
-
-    @property
-    def publisher(self) -> Publisher:
-        """Meters and rings; read only."""
-        return self._host.publisher
-
-    @property
-    def graph_capture_s(self) -> dict[tuple[int, bool], float]:
-        """Seconds that each CUDA graph took to capture, by (rows, with adapters); empty on CPU."""
-        graphs = self._host.runner.graphs
-        return {} if graphs is None else graphs.capture_s
 
     def submit(self, request: Request) -> TokenStream:
         """Queue a request and return its stream; call on an asyncio loop.
@@ -211,25 +169,17 @@ class Engine:
         """
         caller.need("operator")
         self._live_loop()
-        options = {"tier": tier, "until_unix": until_unix, "reason": reason[:500], "preview": preview}
-        call = ControlCall(verb=verb, adapter=self._router.owned(ref, caller.tenant or tenant), by=caller.name, **options)  # type: ignore[arg-type]
+        call = ControlCall(
+            verb=verb,
+            adapter=self._router.owned(ref, caller.tenant or tenant),
+            tier=tier,
+            until_unix=until_unix,
+            reason=reason[:500],
+            by=caller.name,
+            preview=preview,
+            tenant=caller.tenant,
+        )
         return self._plane.placements.run(call, caller=caller)
-
-    def snapshot(self) -> EngineSnapshot:
-        """The latest; never blocks."""
-        return self._host.publisher.snapshot
-
-    def events(self, after: int = 0, limit: int = 500) -> EventPage:
-        """Events numbered above ``after``."""
-        return self._host.publisher.events(after, limit)
-
-    def steps(self, after: int = 0) -> tuple[StepRecord, ...]:
-        """Kept steps above step ``after``, oldest first."""
-        return self._host.publisher.steps(after)
-
-    def records(self, after_s: float = 0.0) -> tuple[RequestRecord, ...]:
-        """Kept requests that ended after ``after_s`` (clock seconds), oldest first."""
-        return self._host.publisher.records(after_s)
 
     def health(self) -> Health:
         """Whether the engine thread makes progress."""

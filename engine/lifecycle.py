@@ -83,7 +83,7 @@ class AdapterLifecycle(ResidencyListener):
         entry.retired = adapter not in self._host.catalog.versions
         self.changed(entry)
         if entry.retired:
-            self._host.residency.set_pin(entry, None)
+            self._host.residency.set_pins(entry, {})
             self.forget_unused(adapter)
 
     def drain(self, adapter: AdapterId) -> tuple[int, float | None]:
@@ -154,7 +154,7 @@ class AdapterLifecycle(ResidencyListener):
 
     def alias_of(self, entry: AdapterEntry) -> str:
         """The first alias, else the id."""
-        return entry.aliases[0].name if entry.aliases else entry.record.id
+        return entry.alias_of(None)
 
     # Heard from residency
 

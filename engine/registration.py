@@ -13,6 +13,7 @@ from engine.adapters.peft import parse_adapter
 from engine.alias import AliasName
 from engine.errors import AdapterRefused, Conflict, LoradeckError
 from engine.events import AdapterRegistered, AdapterRejected, AdapterUnregistered
+from engine.gateway.scope import narrow_row
 from engine.ids import AdapterId
 from engine.intake.sources import Sources
 from engine.names import check_alias
@@ -150,11 +151,13 @@ class Registrar:
             raise Conflict(message, code="alias_taken", param="alias", expected=adapter, found=current.adapter)
 
     def with_history(self, record: VersionRecord) -> VersionRecord:
-        """What was known of this version before stays true, since its id is its content."""
-        known = self._host.catalog.versions.get(record.id)
-        if known is None:
+        """What was proven of these weights stays true, whoever proved it; when they were registered is each tenant's own."""
+        held = self._host.catalog.held_by(record.id)
+        if not held:
             return record
-        return dataclasses.replace(record, fingerprint=known.fingerprint, registered_unix=known.registered_unix)
+        own = held.get(record.tenant, record)
+        fingerprint = next(iter(held.values())).fingerprint
+        return dataclasses.replace(record, fingerprint=fingerprint, registered_unix=own.registered_unix)
 
     def _serve(self, record: VersionRecord, scores: Scores | None, call: RegisterCall, *, caller: Caller) -> Registration:
         def proven(one: NewVersion) -> NewVersion:
@@ -176,7 +179,9 @@ class Registrar:
                 replaced=before,
             )
             self._host.publisher.record_event(event)
-        return Registration(row=row, report=self.report(done.record, scores, call.alias), created=created, dry_run=False)
+        seen = narrow_row(row, caller.tenant)
+        assert seen is not None
+        return Registration(row=seen, report=self.report(done.record, scores, call.alias), created=created, dry_run=False)
 
     def serve(
         self,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import AdapterNotFound, ModelNotFound
+from engine.gateway.scope import narrow_rows
 from engine.ids import SHARED_TENANT, AdapterId
 from engine.stream import Target
 from engine.versions.split import Split
@@ -87,19 +88,20 @@ class Router:
     def models(self, tenant: TenantId | None) -> tuple[ModelCard, ...]:
         """The base, then every alias that ``tenant`` may call."""
         host, catalog = self._host, self._host.catalog
-        rows = {row.id: row for row in host.publisher.snapshot.adapters}
+        rows = {row.id: row for row in narrow_rows(host.publisher.snapshot.adapters, tenant)}
         base = ModelCard(id=host.base_name, parent=None, root=host.parts.base_root, created_unix=int(host.observer.started_unix))
         cards = [base]
         for alias in tuple(catalog.aliases.values()):
             record, row = catalog.versions.get(alias.adapter), rows.get(alias.adapter)
             if record is None or (tenant not in {None, alias.tenant} and alias.tenant != SHARED_TENANT):
                 continue
+            own = catalog.records.get(alias.version, record)
             cards.append(
                 ModelCard(
                     id=alias.name,
                     parent=host.base_name,
-                    root=record.source,
-                    created_unix=int(record.registered_unix),
+                    root=own.source if tenant in {None, alias.tenant} else alias.name,
+                    created_unix=int(own.registered_unix),
                     adapter=alias.adapter,
                     tier=row.tier if row else "disk",
                     pinned=row.pinned if row else False,

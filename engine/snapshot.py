@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.fairness_view import NO_FAIRNESS, FairnessSnapshot
+from engine.holding import Holding
 from engine.ids import AdapterId, RequestId, Residency, TenantId, Tier, WaitReason
 
 EngineState = Literal["starting", "serving", "degraded", "draining", "down"]
@@ -13,10 +14,7 @@ EngineState = Literal["starting", "serving", "degraded", "draining", "down"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySnapshot:
-    """Every byte of the device once; ``total_bytes`` is the sum of the other eleven parts less itself, exactly.
-
-    On CPU the device is a budget of host memory. ``host_*`` and ``disk_*`` are other places and not in the sum.
-    """
+    """Every byte of the device (on CPU: of a budget) once; ``total_bytes`` is the sum of ``parts``. ``host_*``, ``disk_*`` are beside."""
 
     total_bytes: int = 0
     base_bytes: int = 0
@@ -130,6 +128,7 @@ class AdapterRow:
     probe: Literal["unproven", "ok", "mismatch"] = "unproven"
     probe_fingerprint: str = ""
     last_load: LoadRecord | None = None
+    holdings: tuple[Holding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ LEAVES = {
     "errors",
     "events",
     "fairness_view",
+    "holding",
     "ids",
     "plan",
     "report",
@@ -57,14 +58,17 @@ PARTS: dict[str, set[str]] = {
 WHOLE = {
     "assemble",
     "batch_rows",
+    "bill",
     "budget",
     "control",
     "data_lock",
     "engine",
     "health",
     "held",
+    "holders",
     "intake",
     "lanes",
+    "leaving",
     "lifecycle",
     "live",
     "loop",
@@ -76,6 +80,7 @@ WHOLE = {
     "process",
     "prover",
     "registered",
+    "readings",
     "registration",
     "requests",
     "router",
@@ -96,7 +101,7 @@ FILE_LINES, KERNEL_FILE_LINES, TEST_FILE_LINES, FUNCTION_LINES, COMPILED_LINES =
 
 # Longer than the cap, with the length it has now and the reason. It may only shrink: an entry that is not needed fails.
 LONGER: dict[str, tuple[int, str]] = {
-    "engine/snapshot.py": (271, "one frozen dataclass per table of the console; splitting them hides what a snapshot is"),
+    "engine/snapshot.py": (270, "one frozen dataclass per table of the console; splitting them hides what a snapshot is"),
 }
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "managers", "base", "misc"}

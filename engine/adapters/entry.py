@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Literal
 
 from engine.adapters.eviction import Candidate, decayed
@@ -40,6 +41,11 @@ class Pin:
     until_unix: float | None
     reason: str
     by: str
+
+    @property
+    def strength(self) -> tuple[bool, float]:
+        """The nearer tier, for longer."""
+        return self.tier == "device", inf if self.until_unix is None else self.until_unix
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,7 +90,8 @@ class AdapterEntry:
     """Registrations of it under way."""
     holds: int = 0
     """Names on their way to or from it; it leaves neither the device nor host memory meanwhile."""
-    pin: Pin | None = None
+    pins: dict[TenantId | None, Pin] = field(default_factory=dict)
+    """By whose wish: a tenant's that has it, or None for an operator of all tenants."""
     load: Load | None = None
     leave_to: Literal["host", "disk"] | None = None
     """Asked to leave the device once the last lease ends."""
@@ -102,6 +109,15 @@ class AdapterEntry:
     frequency_s: float = 0.0
     loads: int = 0
     """Times it came to the device."""
+
+    @property
+    def pin(self) -> Pin | None:
+        """What all wishes come to."""
+        return max(self.pins.values(), key=lambda pin: pin.strength) if self.pins else None
+
+    def alias_of(self, tenant: TenantId | None) -> str:
+        """The first alias that the tenant has for it, or for None anybody has; else the id."""
+        return next((alias.name for alias in self.aliases if tenant in {None, alias.tenant}), self.record.id)
 
     @property
     def is_pinned_to_device(self) -> bool:

@@ -12,7 +12,7 @@ from engine.adapters.tiers import HostTier
 from engine.errors import AdapterNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from engine.adapters.entry import Pin
     from engine.adapters.eviction import Candidate
@@ -166,9 +166,9 @@ class AdapterResidency:
             entry.probe = "ok"
         return entry
 
-    def set_pin(self, entry: AdapterEntry, pin: Pin | None) -> None:
-        """Pin it, or end its pin."""
-        entry.pin = pin
+    def set_pins(self, entry: AdapterEntry, pins: Mapping[TenantId | None, Pin]) -> None:
+        """From now on these, by whose they are, and no others."""
+        entry.pins = dict(pins)
         self.roster.repinned(entry)
         self.listener.changed(entry)
 
@@ -188,7 +188,7 @@ class AdapterResidency:
             self.leave_device(entry, because="retired")
         self.host.drop(adapter)
         del self.entries[adapter]
-        self.set_pin(entry, None)
+        self.set_pins(entry, {})
         self.roster.count(entry.record, -1)
 
     def leave_device(self, entry: AdapterEntry, *, because: LeftBecause, by: TenantId | None = None) -> None:

@@ -66,7 +66,7 @@ class AdapterQuery:
             (tier, lambda row: row.tier == tier),
             (pinned, lambda row: row.pinned == pinned),
             (lifecycle, lambda row: row.lifecycle == lifecycle),
-            (tenant, lambda row: row.tenant == tenant),
+            (tenant, lambda row: tenant in {row.tenant, *(side.tenant for side in row.holdings)}),
         ]
         return [test for what, test in asked if what is not None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.events import EngineStateChanged, Event, EventPage
+from engine.events import AdapterLoaded, EngineStateChanged, Event, EventPage
 from engine.fairness_view import OTHERS, DisplacementRow
 from engine.ids import SHARED_TENANT
 from engine.snapshot import MemorySnapshot, RatesSnapshot, RequestsSnapshot, TotalsSnapshot
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from engine.fairness_view import FairnessSnapshot
+    from engine.holding import Holding
     from engine.ids import AdapterId, TenantId
-    from engine.snapshot import AdapterRow, EngineSnapshot
+    from engine.snapshot import AdapterRow, EngineSnapshot, LoadRecord
 
 NEVER_NARROW = (EngineStateChanged,)
 """Events that everybody is told."""
@@ -25,7 +26,58 @@ def narrow_rows(rows: Iterable[AdapterRow], tenant: TenantId | None) -> tuple[Ad
     """The tenant's adapters whole; shared ones without what their traffic tells; for None all of it."""
     if tenant is None:
         return tuple(rows)
-    return tuple(row if row.tenant == tenant else _quiet(row) for row in rows if row.tenant in {tenant, SHARED_TENANT})
+    return tuple(seen for row in rows if (seen := narrow_row(row, tenant)) is not None)
+
+
+def narrow_row(row: AdapterRow, tenant: TenantId | None) -> AdapterRow | None:
+    """One adapter as the tenant sees it, or None. Of weights that several tenants have, each sees its own side and no other.
+
+    Where the weights are is one fact for all who have them: ``tier`` is the same in every view.
+    """
+    if tenant is None or (row.tenant == tenant and not row.holdings and row.last_load is None):
+        return row
+    sides = {side.tenant: side for side in row.holdings}
+    if tenant in sides:
+        return _side(row, sides[tenant])
+    if not sides and row.tenant == tenant:
+        return replace(row, last_load=narrow_load(row.last_load))
+    if SHARED_TENANT in sides:
+        return _quiet(_side(row, sides[SHARED_TENANT]))
+    return _quiet(row) if not sides and row.tenant == SHARED_TENANT else None
+
+
+def narrow_load(load: LoadRecord | None) -> LoadRecord | None:
+    """A load without whom it drove away and what it cost others."""
+    return None if load is None else replace(load, evicted=(), others_delay_s=0.0, others_steps=0)
+
+
+def _side(row: AdapterRow, side: Holding) -> AdapterRow:
+    """The tenant's own part, and nothing that only comes about through others."""
+    return replace(
+        row,
+        tenant=side.tenant,
+        alias=side.aliases[0] if side.aliases else row.id,
+        aliases=side.aliases,
+        source=side.source,
+        registered_unix=side.registered_unix,
+        base_proof=side.base_proof,
+        warnings=side.warnings,
+        leases=side.leases,
+        waiting=side.waiting,
+        requests=side.requests,
+        requests_per_min=side.requests_per_min,
+        cold_starts=side.cold_starts,
+        hits=side.hits,
+        ttft_p95_s=side.ttft_p95_s,
+        last_used_unix=side.last_used_unix,
+        pinned=side.pin_tier is not None,
+        pin_tier=side.pin_tier,
+        pin_until=side.pin_until,
+        pin_reason=side.pin_reason,
+        loads=0,
+        last_load=None,
+        holdings=(),
+    )
 
 
 def narrow_snapshot(snapshot: EngineSnapshot, tenant: TenantId | None) -> EngineSnapshot:
@@ -69,18 +121,30 @@ def narrow_fairness(fairness: FairnessSnapshot, tenant: TenantId | None) -> Fair
 
 
 def narrow_events(page: EventPage, rows: Iterable[AdapterRow], tenant: TenantId | None) -> EventPage:
-    """The events about the tenant; ``rows`` are all adapters, which say whose an event's alias is."""
+    """The events about the tenant; ``rows`` are all adapters, which say whose an event's alias is.
+
+    Where weights that several tenants have go, and why, is not told to any of them: it tells of the others.
+    """
     if tenant is None:
         return page
-    own = {(row.id, alias) for row in rows if row.tenant == tenant for alias in {row.alias, *row.aliases}}
-    return replace(page, events=tuple((number, event) for number, event in page.events if _tells(event, own, tenant)))
+    own = {(row.id, alias) for row in rows if row.tenant == tenant and not row.holdings for alias in {row.alias, *row.aliases}}
+    return replace(page, events=tuple((number, _quiet_event(event)) for number, event in page.events if _tells(event, own, tenant)))
+
+
+def _quiet_event(event: Event) -> Event:
+    if not isinstance(event, AdapterLoaded):
+        return event
+    load = narrow_load(event.load)
+    assert load is not None
+    return replace(event, load=load)
 
 
 def _tells(event: Event, own: set[tuple[AdapterId, str]], tenant: TenantId) -> bool:
     if isinstance(event, NEVER_NARROW):
         return True
-    if hasattr(event, "tenant"):
-        return bool(event.tenant == tenant)
+    owner = getattr(event, "tenant", None)
+    if owner is not None:
+        return bool(owner == tenant)
     return (getattr(event, "adapter", ""), getattr(event, "alias", "")) in own
 
 

@@ -88,6 +88,11 @@ class Catalog:
         found = (self.records.get(key) for key in tuple(self.holders.get(content, ())))
         return any(record is not None and record.state == "ready" and (tenants is None or record.tenant in tenants) for record in found)
 
+    def held_by(self, content: AdapterId) -> dict[TenantId, VersionRecord]:
+        """Whose these weights are, oldest first: the newest version of each that is ready."""
+        found = (self.records.get(key) for key in sorted(self.holders.get(content, ())))
+        return {record.tenant: record for record in found if record is not None and record.state == "ready"}
+
     def keeps(self, content: AdapterId) -> bool:
         """Whether the image of these weights has to stay on disk: a version of the served base is ready, or retired and not archived."""
         held = self._held(content)

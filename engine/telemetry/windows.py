@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 WINDOW_S = 60.0
 FEWEST_FOR_P99 = 100
+MOST_SHARES = 20_000
+"""Pairs of an adapter and a tenant that are counted apart; the oldest goes for a new one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,8 @@ class AdapterTraffic:
     ttft_p95_s: float | None
     hits: int
     cold_starts: int
+    ended_s: float
+    """When the newest of them ended."""
 
 
 class _TenantWindow:
@@ -57,6 +61,17 @@ class _AdapterWindow:
         self.requests = 0
         self.hits = 0
         self.cold_starts = 0
+        self.ended_s = 0.0
+
+    def record(self, record: RequestRecord, now_s: float) -> None:
+        """Count one finished request."""
+        self.arrivals.observe(record.e2e_s, now_s=now_s)
+        self.requests += 1
+        self.hits += record.tier_at_arrival == "device"
+        self.cold_starts += record.adapter_load_s > 0
+        self.ended_s = now_s
+        if record.ttft_s is not None:
+            self.ttft_s.observe(record.ttft_s, now_s=now_s)
 
 
 class Windows:
@@ -66,6 +81,7 @@ class Windows:
         self._started_s = started_s
         self._tenants: dict[TenantId, _TenantWindow] = {}
         self._adapters: dict[AdapterId, _AdapterWindow] = {}
+        self._shares: dict[tuple[AdapterId, TenantId], _AdapterWindow] = {}
         self._requests = RollingMeter(window_s=WINDOW_S)
         self._errors = RollingMeter(window_s=WINDOW_S)
         self._ttft_s = RollingMeter(window_s=WINDOW_S)
@@ -110,17 +126,13 @@ class Windows:
             window.waits_s.setdefault(reason, RollingMeter(window_s=WINDOW_S)).observe(seconds, now_s=now_s)
 
     def _record_adapter(self, adapter: AdapterId, record: RequestRecord, now_s: float) -> None:
-        hit = record.tier_at_arrival == "device"
-        cold = record.adapter_load_s > 0
-        self._hits.observe(float(hit), now_s=now_s)
-        self._cold_starts.observe(float(cold), now_s=now_s)
-        window = self._adapters.setdefault(adapter, _AdapterWindow())
-        window.arrivals.observe(record.e2e_s, now_s=now_s)
-        window.requests += 1
-        window.hits += hit
-        window.cold_starts += cold
-        if record.ttft_s is not None:
-            window.ttft_s.observe(record.ttft_s, now_s=now_s)
+        self._hits.observe(float(record.tier_at_arrival == "device"), now_s=now_s)
+        self._cold_starts.observe(float(record.adapter_load_s > 0), now_s=now_s)
+        self._adapters.setdefault(adapter, _AdapterWindow()).record(record, now_s)
+        share = (adapter, record.tenant)
+        if share not in self._shares and len(self._shares) >= MOST_SHARES:
+            del self._shares[next(iter(self._shares))]
+        self._shares.setdefault(share, _AdapterWindow()).record(record, now_s)
 
     def record_step(self, duration_s: float, *, prompt_tokens: int, output_tokens: int, gaps_s: Iterable[float], now_s: float) -> None:
         """Count one forward pass; ``gaps_s`` are the token gaps that ended with it."""
@@ -183,9 +195,9 @@ class Windows:
             errors=window.errors.count(now_s),
         )
 
-    def adapter(self, adapter: AdapterId, now_s: float) -> AdapterTraffic | None:
-        """One adapter's traffic; None if it never answered a request."""
-        window = self._adapters.get(adapter)
+    def adapter(self, adapter: AdapterId, now_s: float, *, tenant: TenantId | None = None) -> AdapterTraffic | None:
+        """One adapter's traffic, or one tenant's part of it; None if it never answered a request."""
+        window = self._adapters.get(adapter) if tenant is None else self._shares.get((adapter, tenant))
         if window is None:
             return None
         return AdapterTraffic(
@@ -194,4 +206,5 @@ class Windows:
             ttft_p95_s=window.ttft_s.percentile(0.95, now_s=now_s),
             hits=window.hits,
             cold_starts=window.cold_starts,
+            ended_s=window.ended_s,
         )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from engine.caller import Caller
     from engine.control import Control, ControlOutcome
     from engine.desired import Placement
-    from engine.ids import AdapterId, Tier
+    from engine.ids import AdapterId, TenantId, Tier
     from engine.loop import EngineLoop
     from engine.model_host import ModelHost
 
@@ -35,13 +35,18 @@ LOAD_TIMEOUT_S = 60.0
 MOST_WARM = 2000
 
 
+Pins = dict["TenantId | None", Pin]
+"""By whose they are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Done:
     """A command that was carried out and is not stored yet."""
 
     call: ControlCall
     caller: Caller
-    before: Pin | None
+    before: Pins
+    after: Pins
     outcome: ControlOutcome
     undo_of: int | None
 
@@ -76,12 +81,14 @@ class Placements:
 
         Where they cannot be, a pin is put back as it was and the answer is RegistryUnavailable.
         """
-        before: list[Pin | None] = []
+        pins: list[Pins] = []
 
         def begin() -> Future[ControlOutcome]:
             entry = self._host.residency.entries.get(call.adapter)
-            before.append(None if entry is None else entry.pin)
-            return self._control.run(call)
+            pins.append({} if entry is None else dict(entry.pins))
+            begun = self._control.run(call)
+            pins.append({} if entry is None else dict(entry.pins))
+            return begun
 
         answer: Future[ControlOutcome] = Future()
 
@@ -92,7 +99,8 @@ class Placements:
             elif call.preview:
                 answer.set_result(inner.result())
             else:
-                told = _Done(call=call, caller=caller, before=before[0], outcome=inner.result(), undo_of=undo_of)
+                before, after = pins
+                told = _Done(call=call, caller=caller, before=before, after=after, outcome=inner.result(), undo_of=undo_of)
                 self._storing.submit(self._store, told, answer)
 
         self._loop.forward(begin).add_done_callback(done)
@@ -100,16 +108,15 @@ class Placements:
 
     def _store(self, done: _Done, answer: Future[ControlOutcome]) -> None:
         call, outcome = done.call, done.outcome
-        pin = None
-        if call.verb == "pin":
-            pin = StoredPin(tier=call.tier or "device", until_unix=call.until_unix, reason=call.reason, by=call.by)
-        record = self._host.catalog.versions.get(call.adapter)
+        held = self._host.catalog.held_by(call.adapter)
+        record = next(iter(held.values()), None) if call.tenant is None else held.get(call.tenant)
 
         def work(session: Session) -> None:
-            if call.verb in {"pin", "unpin"}:
-                placements.set_pin(session, call.adapter, pin)
+            for tenant in {*done.before, *done.after}:
+                if done.before.get(tenant) != done.after.get(tenant):
+                    placements.set_pin(session, call.adapter, tenant, _stored(done.after.get(tenant)))
             if record is not None:
-                facts = _facts(call.adapter, done.before), {**_facts(call.adapter, pin), "tier": outcome.adapter.tier}
+                facts = _facts(call, done.before), {**_facts(call, done.after), "tier": outcome.adapter.tier}
                 audit.append(
                     session,
                     done.caller,
@@ -130,10 +137,10 @@ class Placements:
         else:
             answer.set_result(outcome)
 
-    def _put_back(self, adapter: AdapterId, pin: Pin | None) -> None:
+    def _put_back(self, adapter: AdapterId, pins: Pins) -> None:
         entry = self._host.residency.entries.get(adapter)
         if entry is not None:
-            self._host.residency.set_pin(entry, pin)
+            self._host.residency.set_pins(entry, pins)
 
     # The warm set
 
@@ -162,7 +169,8 @@ class Placements:
         for one in self._stored:
             if self._stopping.is_set():
                 return
-            tier = one.warm_tier if one.pin is None else one.pin.tier
+            tiers = {pin.tier for pin in one.pins}
+            tier = one.warm_tier if not tiers else "device" if "device" in tiers else "host"
             if tier not in {"device", "host"} or one.content not in self._host.catalog.versions:
                 continue
             if self._return(one, tier):
@@ -174,13 +182,24 @@ class Placements:
             self._host.publisher.record_event(event)
 
     def _return(self, one: Placement, tier: Tier) -> bool:
-        pin = one.pin
-        calls: list[ControlCall] = []
-        if pin is not None and (pin.until_unix is None or pin.until_unix > self._now_unix()):
-            calls += [ControlCall(verb="pin", adapter=one.content, tier=tier, until_unix=pin.until_unix, reason=pin.reason, by=pin.by)]
-        elif one.warm_tier is None:
-            return True  # a pin that has run out meanwhile
-        else:
+        held, now_unix = self._host.catalog.held_by(one.content), self._now_unix()
+        pins = [pin for pin in one.pins if pin.until_unix is None or pin.until_unix > now_unix]
+        calls = [
+            ControlCall(
+                verb="pin",
+                adapter=one.content,
+                tier=pin.tier,
+                until_unix=pin.until_unix,
+                reason=pin.reason,
+                by=pin.by,
+                tenant=pin.tenant,
+            )
+            for pin in pins
+            if pin.tenant is None or pin.tenant in held
+        ]
+        if not calls:
+            if one.warm_tier is None:
+                return True  # pins that have run out meanwhile, or whose tenant has the weights no more
             tier = one.warm_tier if self._host.call(lambda: self._has_room(one.content)) else "host"
         calls += [ControlCall(verb="warm", adapter=one.content, tier=tier, by=SYSTEM.name)]  # a pin alone does not wait for the load
         try:
@@ -201,8 +220,13 @@ def pin_of(facts: dict[str, Any]) -> StoredPin | None:
     return None if found is None else StoredPin(**found)
 
 
-def _facts(adapter: AdapterId, pin: Pin | StoredPin | None) -> dict[str, Any]:
-    if pin is None:
-        return {"adapter": adapter, "pin": None}
-    stored = StoredPin(tier=pin.tier, until_unix=pin.until_unix, reason=pin.reason, by=pin.by)
-    return {"adapter": adapter, "pin": asdict(stored)}
+def _facts(call: ControlCall, pins: Pins) -> dict[str, Any]:
+    """The pin that the caller sees, and whose it is."""
+    own = pins.get(call.tenant)
+    pin = own or max(pins.values(), key=lambda each: each.strength, default=None) if call.tenant is None else own
+    stored = _stored(pin)
+    return {"adapter": call.adapter, "tenant": call.tenant, "pin": None if stored is None else asdict(stored)}
+
+
+def _stored(pin: Pin | None) -> StoredPin | None:
+    return None if pin is None else StoredPin(tier=pin.tier, until_unix=pin.until_unix, reason=pin.reason, by=pin.by)

@@ -113,7 +113,8 @@ class WaysBack:
         before, after = line.before or {}, line.after or {}
         adapter, pin = AdapterId(before["adapter"]), pin_of(before)
         entry = self._versions.host.residency.entries.get(adapter)
-        now = None if entry is None else entry.pin
+        owner = None if after.get("tenant") is None else TenantId(after["tenant"])
+        now = None if entry is None else entry.pins.get(owner)
         if entry is None or not _same(now, after.get("pin")):
             raise moved_on(line.object, after.get("pin"), None if now is None else now.tier)
         if pin is not None and pin.until_unix is not None and pin.until_unix <= time.time():
@@ -126,6 +127,7 @@ class WaysBack:
             until_unix=None if pin is None else pin.until_unix,
             reason=why if pin is None else pin.reason,
             by=caller.name,
+            tenant=owner,
         )
         self._versions.placements.run(call, caller=caller, undo_of=line.key).result(timeout=UNDO_TIMEOUT_S)
 

@@ -5,7 +5,7 @@ from engine.registry.tables.log import AuditTable
 from engine.registry.tables.metadata import core
 from engine.registry.tables.tenants import AllowanceTable, KeyTable, TenantTable, UserTable
 from engine.registry.tables.traffic import LoadTable, RequestTable, UsageTable
-from engine.registry.tables.work import ItemTable, OperationTable, PlacementTable, ScheduleTable
+from engine.registry.tables.work import ItemTable, OperationTable, PinTable, PlacementTable, ScheduleTable
 
 __all__ = [
     "AdapterTable",
@@ -18,6 +18,7 @@ __all__ = [
     "KeyTable",
     "LoadTable",
     "OperationTable",
+    "PinTable",
     "PlacementTable",
     "RequestTable",
     "ScheduleTable",

@@ -9,21 +9,31 @@ from engine.registry.tables.metadata import Row
 
 
 class PlacementTable(Row, table=True):
-    """Where a version's weights should be, apart from where they are: a pin, a place in the warm set, or both."""
+    """A place in the warm set: where weights were, so that they come back there after a restart."""
 
     __tablename__: ClassVar[str] = "placement"
 
     content: str = Field(primary_key=True)
-    pin_tier: str | None = None
-    pin_until_unix: float | None = None
-    pin_reason: str = ""
-    pin_by: str = ""
-    pin_unix: float | None = None
     warm_tier: str | None = None
     warm_priority: int = 0
     """The lowest comes back first after a restart."""
     warm_by: str = ""
     warm_unix: float | None = None
+
+
+class PinTable(Row, table=True):
+    """Where somebody wants weights to stay. Of weights that several tenants have, each pins for itself."""
+
+    __tablename__: ClassVar[str] = "pin"
+
+    content: str = Field(primary_key=True)
+    tenant: str = Field(primary_key=True)
+    """Empty: an operator of all tenants."""
+    tier: str
+    until_unix: float | None = None
+    reason: str = ""
+    by: str = ""
+    at_unix: float
 
 
 class ScheduleTable(Row, table=True):

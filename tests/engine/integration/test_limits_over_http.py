@@ -34,9 +34,7 @@ async def ask(client: openai.AsyncOpenAI, prompt: str, max_tokens: int, *, strea
 async def crowd(doors: Doors, keys: list[str], *, prompt: str, max_tokens: int, num_calls: int) -> list[httpx.Response | int]:
     """Calls at once, split over keys, every second pair of them streaming."""
     clients = [doors.openai(key) for key in keys]
-    calls = (
-        ask(clients[number % len(keys)], prompt, max_tokens, stream=number // len(keys) % 2 == 0) for number in range(num_calls)
-    )
+    calls = (ask(clients[number % len(keys)], prompt, max_tokens, stream=number // len(keys) % 2 == 0) for number in range(num_calls))
     return await asyncio.gather(*calls)
 
 

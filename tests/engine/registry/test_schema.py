@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
 from engine.errors import BaseRefused
-from engine.registry import schema
+from engine.registry import placements, schema
 from engine.registry.store import Store
 from engine.registry.tables.metadata import Row
 from tests.engine.registry.conftest import SQLITE
@@ -47,14 +47,30 @@ def test_a_newer_registry_is_refused(open_store: Open) -> None:
         assert (refused.value.code, refused.value.expected, refused.value.found) == ("registry_newer", schema.HEAD, "m9999")
 
 
+AS_IT_WAS = (
+    "DROP TABLE audit",
+    "DROP TABLE pin",
+    "ALTER TABLE placement ADD COLUMN pin_tier VARCHAR",
+    "ALTER TABLE placement ADD COLUMN pin_until_unix FLOAT",
+    "ALTER TABLE placement ADD COLUMN pin_reason VARCHAR",
+    "ALTER TABLE placement ADD COLUMN pin_by VARCHAR",
+    "ALTER TABLE placement ADD COLUMN pin_unix FLOAT",
+    "INSERT INTO placement (content, pin_tier, pin_reason, pin_by, warm_priority, warm_by) VALUES ('c', 'device', 'r', 'ana', 0, '')",
+    "UPDATE alembic_version SET version_num = 'm0004'",
+)
+"""What a file looked like before pins were by tenant and there was an audit log."""
+
+
 @SQLITE
 def test_an_older_file_is_copied_before_it_is_changed(open_store: Open, tmp_path: Path) -> None:
     """Before steps run on a file that has tables, it is kept beside itself, whole."""
     first = open_store()
-    first.write(lambda session: session.execute(text("DROP TABLE audit")))
-    first.write(lambda session: session.execute(text("UPDATE alembic_version SET version_num = 'm0004'")))
+    for statement in AS_IT_WAS:
+        first.write(lambda session, statement=statement: session.execute(text(statement)))
     first.close()
     second = open_store()
+    (kept,) = second.read(placements.every)
+    assert (kept.content, kept.warm_tier, [(pin.tenant, pin.tier, pin.reason) for pin in kept.pins]) == ("c", None, [(None, "device", "r")])
     second.read(lambda session: session.execute(text("SELECT hash FROM audit")).all())
     (copy,) = tmp_path.glob("loradeck.db.m0004-*")
     assert b"usage_day" in copy.read_bytes()
