@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.alias import AliasName, AliasRecord
-from engine.audit_record import Subject
 from engine.caller import SYSTEM
 from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, TenantId
 from engine.registry import aliases, audit, versions
+from engine.registry.alias_words import alias_facts, alias_subject
 from engine.version import VersionRecord
 
 if TYPE_CHECKING:
@@ -235,21 +235,3 @@ def _line(one: Registered, why: str) -> audit.Line:
         after={**(alias_facts(one.alias) or {}), "number": one.record.number, "source": one.record.source},
         why=why,
     )
-
-
-def alias_subject(alias: AliasName) -> Subject:
-    """An alias, as what a change is about."""
-    return Subject(kind="alias", name=alias.name, tenant=alias.tenant)
-
-
-def alias_facts(alias: AliasRecord | None) -> dict[str, Any] | None:
-    """What the audit log says of an alias."""
-    if alias is None:
-        return None
-    return {
-        "version": alias.version,
-        "adapter": alias.adapter,
-        "canary": alias.canary,
-        "canary_version": alias.canary_version,
-        "canary_share": alias.canary_share,
-    }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from engine.caller import SYSTEM
 from engine.events import AliasMoved
 from engine.registry import aliases, audit
-from engine.registry.catalog import alias_facts, alias_subject
+from engine.registry.alias_words import alias_facts, alias_subject
 
 if TYPE_CHECKING:
     from sqlmodel import Session

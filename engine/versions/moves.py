@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from engine.errors import Conflict
 from engine.events import AliasMoved
 from engine.registry import aliases, audit
-from engine.registry.catalog import alias_facts, alias_subject
+from engine.registry.alias_words import alias_facts, alias_subject
 from engine.versions.warmth import Warmth, not_as_warm
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from engine.adapters.image import AdapterImage
 from engine.caller import SYSTEM
 from engine.errors import AdapterRefused, Conflict, RegistryUnavailable
 from engine.registry import aliases, audit, reports, versions
-from engine.registry.catalog import alias_facts, alias_subject
+from engine.registry.alias_words import alias_facts, alias_subject
 from engine.versions.archived import keep, parts_of
 from engine.versions.canaries import without_canary
 from engine.versions.facts import title, version_subject
