@@ -209,6 +209,7 @@ def connect(host: ModelHost) -> None:
     residency.loads = LoadPipeline(
         residency, pool=parts.pool, loader=loader, clock=parts.clock, make_room=parts.reclaimer.make_adapter_room
     )
+    parts.catalog.store.on_late_commit = lambda: host.post(host.lifecycle.align)
     import_journal(residency.disk.folder, parts.catalog)
     parts.catalog.store.write(lambda session: bases.seen(session, parts.spec, source=parts.base_root, by=SYSTEM.name))
     residency.disk.sweep(keep={content for content in parts.catalog.holders if parts.catalog.keeps(content)})

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from engine.allowance import Headroom
 
 
+OUTCOME_UNKNOWN = "registry_outcome_unknown"
+"""Code of a RegistryUnavailable after which nobody knows yet whether the change was stored."""
+
+
 class LoradeckError(Exception):
     """A refusal that reaches the caller whole.
 

@@ -75,6 +75,18 @@ class AdapterLifecycle(ResidencyListener):
                 entry.canary_of = [name for name in entry.canary_of if name != alias.alias]
                 self.changed(entry)
 
+    def align(self) -> None:
+        """Entries follow the whole catalog, after a change that was stored and whose caller could not be told."""
+        catalog, residency = self._host.catalog, self._host.residency
+        for record in catalog.versions.values():
+            residency.add(record)
+        for adapter, entry in list(residency.entries.items()):
+            entry.aliases, entry.canary_of = [], []
+            self.settle(adapter)
+        for alias in catalog.aliases.values():
+            if alias.adapter in catalog.versions:
+                self.name(alias)
+
     def settle(self, adapter: AdapterId) -> None:
         """A version has changed its state: one that is not ready goes once nobody uses it."""
         entry = self._host.residency.entries.get(adapter)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from engine.adapters.pack import pack
 from engine.adapters.peft import parse_adapter
 from engine.alias import AliasName
-from engine.errors import AdapterRefused, Conflict, LoradeckError
+from engine.errors import OUTCOME_UNKNOWN, AdapterRefused, Conflict, LoradeckError, RegistryUnavailable
 from engine.events import AdapterRegistered, AdapterRejected, AdapterUnregistered
 from engine.gateway.scope import narrow_row
 from engine.ids import AdapterId
@@ -25,7 +25,7 @@ from engine.version import VersionRecord
 from engine.versions.admission import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from sqlmodel import Session
@@ -67,13 +67,9 @@ class Registrar:
             if call.dry_run:
                 return Registration(row=static_row(record, call.alias.name), report=report, created=False, dry_run=True)
             self.check_free(call.alias, record.id, replace=call.replace)
-            known = self.with_history(record)
-            record = self._host.call(lambda: self._host.lifecycle.adopt(known))
-            try:
-                self._host.residency.disk.write(packed)
-                return self._serve(record, parsed.scores, call, caller=caller)
-            finally:
-                self._host.call(lambda: self._host.lifecycle.let_go(packed.id))
+            with self._adopted(self.with_history(record)) as adopted:
+                self._write(packed)
+                return self._serve(adopted, parsed.scores, call, caller=caller)
         except LoradeckError as refusal:
             if not call.dry_run:
                 self._tell_refusal(call, record, refusal, caller)
@@ -84,6 +80,31 @@ class Registrar:
         named = self._versions.drop(alias.name, tenant=alias.tenant, caller=caller)
         event = AdapterUnregistered(at_unix=time.time(), by=caller.name, adapter=named.adapter, alias=alias.name, tenant=alias.tenant)
         self._host.publisher.record_event(event)
+
+    @contextmanager
+    def _adopted(self, record: VersionRecord) -> Iterator[VersionRecord]:
+        """Inside, the engine holds the version; after it only where a name leads to it, or where nobody knows yet whether one does."""
+        host, unknown = self._host, False
+        adopted = host.call(lambda: host.lifecycle.adopt(record))
+        try:
+            yield adopted
+        except RegistryUnavailable as error:
+            unknown = error.code == OUTCOME_UNKNOWN
+            raise
+        finally:
+            if not unknown:
+                host.call(lambda: host.lifecycle.let_go(record.id))
+
+    def _write(self, packed: PackedAdapter) -> None:
+        disk = self._host.residency.disk
+        try:
+            disk.write(packed)
+        except OSError as error:
+            message = (
+                f"The adapter's image cannot be written to {disk.folder}: {error.strerror or error}. Free some space there, or make it "
+                "writable for Loradeck. Nothing was changed, and serving goes on."
+            )
+            raise RegistryUnavailable(message, param="data") from error
 
     def _tell_refusal(self, call: RegisterCall, record: VersionRecord | None, refusal: LoradeckError, caller: Caller) -> None:
         self._host.publisher.record_event(

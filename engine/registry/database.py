@@ -11,7 +11,7 @@ from sqlalchemy import event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
 
-from engine.errors import BaseRefused, RegistryUnavailable
+from engine.errors import OUTCOME_UNKNOWN, BaseRefused, RegistryUnavailable
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -105,7 +105,7 @@ class Database:
         return RegistryUnavailable(
             "The connection to the registry broke during a commit: whether the change was stored is not known yet. Look before you try "
             "again; serving goes on.",
-            code="registry_outcome_unknown",
+            code=OUTCOME_UNKNOWN,
             param="database",
             found=self.name,
         )
