@@ -67,7 +67,7 @@ BREAK: dict[str, Callable[[Path], object]] = {
 }
 
 
-async def test_broken_adapters_disturb_nobody(engine: Make, tiny_base: Path) -> None:
+async def test_b09_broken_adapters_disturb_nobody(engine: Make, tiny_base: Path) -> None:
     """Every broken folder is a 4xx with a code and a reason while a stream runs; the stream is the oracle's, and no name is listed."""
     served = engine()
     good = await served.add("good")

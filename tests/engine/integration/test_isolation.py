@@ -38,7 +38,7 @@ async def test_prefixes_never_cross_tenants(engine: Make) -> None:
     assert cached == [0, 0, 96, 96]
 
 
-async def test_a_slot_that_is_used_again_leaks_nothing(engine: Make, tiny_base: Path) -> None:
+async def test_b03_a_slot_that_is_used_again_leaks_nothing(engine: Make, tiny_base: Path) -> None:
     """In the only slot, on the same pages, a small adapter after a strong one answers as on a fresh engine."""
     served = engine(max_step_adapters=1, pages=26)
     big = AdapterRecipe(seed=31, rank=16, modules=MODULES)

@@ -71,7 +71,7 @@ async def test_a_prompt_cut_in_chunks_answers_as_the_oracle(engine: Make, tiny_b
     assert [answer.ids for answer in answers] == [expected(tiny_base, adapter, text) for adapter, text in keys]
 
 
-async def test_any_mixture_equals_alone(company: Company) -> None:
+async def test_b05_any_mixture_equals_alone(company: Company) -> None:
     """Eight requests of lengths 1 to 120, arriving at random, answer in thirty shuffles what each answered alone."""
     served, rng = company.served, random.Random(5)
     models = [None, None, "r1", "r3", "r5", "r8", "r12", "r64"]

@@ -15,7 +15,7 @@ from tests.engine.integration.serving import PROMPT, Answer, first_chunk, is_gre
 from tests.tiny import MODULES, AdapterRecipe
 
 
-async def test_a_tiny_arena_serves_long_requests(engine: Make, tiny_base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_b20_a_tiny_arena_serves_long_requests(engine: Make, tiny_base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thirty long requests over twelve adapters in 40 pages: each is the oracle's or a typed 429, with preemptions and evictions.
 
     A snapshot is published every step; the fixture adds up the parts of each one, and proves every pool at the end.
@@ -48,7 +48,7 @@ async def test_a_tiny_arena_serves_long_requests(engine: Make, tiny_base: Path, 
         assert len({part[name] for part in parts}) > 3, f"{name} never moved"
 
 
-async def test_an_adapter_that_can_never_fit_is_refused_with_the_numbers(engine: Make) -> None:
+async def test_b20_an_adapter_that_can_never_fit_is_refused_with_the_numbers(engine: Make) -> None:
     """More pages than can ever be free for one adapter is a 422 at registration that says both."""
     served = engine(pages=30)
     folder = served.folder("big", AdapterRecipe(seed=510, rank=64, modules=MODULES))

@@ -20,7 +20,7 @@ async def keep_busy(served: Served, model: str, number: int, answers: list[Answe
         answers.append(await served.ask(model, (*PROMPT, number, len(answers) % 200), max_tokens=16 + 7 * number))  # never all at once
 
 
-async def test_a_rare_adapter_is_served_under_a_hot_one(engine: Make, tiny_base: Path) -> None:
+async def test_b07_a_rare_adapter_is_served_under_a_hot_one(engine: Make, tiny_base: Path) -> None:
     """With one slot and four streams of A always in flight, B's first token comes within seconds, and A and the base go on."""
     served = engine(max_step_adapters=1, drain_after_s=0.2)
     await served.add("a", AdapterRecipe(seed=71))
@@ -43,7 +43,7 @@ async def test_a_rare_adapter_is_served_under_a_hot_one(engine: Make, tiny_base:
     await asyncio.gather(*hot, return_exceptions=True)
 
 
-async def test_a_slow_disk_stalls_nobody(engine: Make, tiny_base: Path) -> None:
+async def test_b08_a_slow_disk_stalls_nobody(engine: Make, tiny_base: Path) -> None:
     """While an image takes three seconds to read, another stream's tokens keep coming, and the load's record says where the time went."""
     served = engine()
     await served.add("a", AdapterRecipe(seed=73))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
@@ -16,6 +19,28 @@ from tests.engine.integration.serving import PROMPT, Served, expected, first_chu
 from tests.tiny import MODULES, AdapterRecipe
 
 KV = ("k_proj", "v_proj")
+
+
+@contextmanager
+def opens() -> Iterator[list[str]]:
+    """The files that are opened meanwhile, by any thread."""
+    names: list[str] = []
+    watching = True  # an audit hook stays for the life of the process
+
+    def note(event: str, args: tuple[object, ...]) -> None:
+        if watching and event == "open":
+            names.append(str(args[0]))
+
+    sys.addaudithook(note)
+    try:
+        yield names
+    finally:
+        watching = False
+
+
+def weights_among(opened: list[str]) -> list[str]:
+    """Those that hold weights."""
+    return [name for name in opened if name.endswith((".safetensors", ".image"))]
 
 
 async def replace(served: Served, source: Path, alias: str = "x") -> None:
@@ -89,7 +114,7 @@ async def test_a_lost_race_for_an_alias_leaves_nothing_behind(engine: Make) -> N
     assert len(served.host.catalog.versions) == 1
 
 
-async def test_unregister_lets_running_streams_finish(engine: Make, tiny_base: Path) -> None:
+async def test_b12_unregister_lets_running_streams_finish(engine: Make, tiny_base: Path) -> None:
     """Ten streams answer as alone though their alias goes at the fifth token; the eleventh is refused, and then the weights go."""
     served = engine()
     folder = await served.add("x", AdapterRecipe(seed=58, modules=KV))
@@ -107,25 +132,29 @@ async def test_unregister_lets_running_streams_finish(engine: Make, tiny_base: P
     await assert_empty(served)
 
 
-async def test_cycles_of_load_and_unload_leave_nothing(engine: Make) -> None:
-    """A hundred times registered, asked and unregistered, over 32 adapters: no weights, host bytes or pages are left."""
+async def test_b11_cycles_of_load_and_unload_leave_nothing(engine: Make) -> None:
+    """Five hundred times registered, asked and unregistered, over 32 adapters: no weights, host bytes or pages are left.
+
+    The size of the process is not judged here.
+    """
     served = engine(pages=60)
     folders = [served.folder(f"{i}", AdapterRecipe(seed=200 + i, rank=1 + i % 12, modules=MODULES[: 1 + i % 7])) for i in range(32)]
-    for turn in range(100):
+    for turn in range(500):
         await served.register(folders[turn % 32], "x")
-        await served.ask("x", max_tokens=2)
+        await served.ask("x", (*PROMPT[:5], turn % 200), max_tokens=1)
         await served.unregister("x")
+        del served.snapshots[:-1]
     await assert_empty(served)
 
 
-async def test_load_and_unload_race(engine: Make, tiny_base: Path) -> None:
-    """Two aliases of one version are registered, asked and withdrawn in a race: every answer is right or a 404, and nothing is left."""
+async def test_b12_load_and_unload_race(engine: Make, tiny_base: Path) -> None:
+    """Three names of one version are registered, asked and withdrawn a hundred times in a race: all answers are right, nothing is left."""
     served = engine()
     folder = served.folder("x", AdapterRecipe(seed=59, modules=KV))
     want = expected(tiny_base, folder)[:3]
 
     async def churn(alias: str) -> None:
-        for _ in range(30):
+        for _ in range(34):
             await served.register(folder, alias)
             stream = served.submit(alias, max_tokens=3)
             await served.unregister(alias)
@@ -135,8 +164,8 @@ async def test_load_and_unload_race(engine: Make, tiny_base: Path) -> None:
     await assert_empty(served)
 
 
-async def test_an_image_is_read_once_for_each_version(engine: Make) -> None:
-    """Fifty requests after a replacement read the weights from disk exactly once, at registration."""
+async def test_b18_weights_are_read_once_for_each_version(engine: Make) -> None:
+    """Over a replacement and fifty requests the new source is opened once and its image read once, and neither of the old version."""
     served = engine()
     await served.add("x", AdapterRecipe(seed=68))
     read_into, reads = AdapterImage.read_into, []
@@ -145,11 +174,15 @@ async def test_an_image_is_read_once_for_each_version(engine: Make) -> None:
         reads.append(image.id)
         read_into(image, buffer)
 
-    with patch.object(AdapterImage, "read_into", count):
+    with patch.object(AdapterImage, "read_into", count), opens() as opened:
         await replace(served, served.folder("new", AdapterRecipe(seed=69)))
+        at_registration = weights_among(opened)
         for turn in range(5):
             await asyncio.gather(*[served.ask("x", (*PROMPT, turn, number), max_tokens=2) for number in range(10)])
+    image = served.host.residency.disk.path(served.entry("x").record.id)
+    source = served.data / "sources" / "new" / "adapter_model.safetensors"
     assert reads == [served.entry("x").record.id]
+    assert weights_among(opened) == at_registration == [str(source), str(image), str(image)]  # its head, as written; then whole
 
 
 async def test_a_dry_run_changes_nothing(engine: Make) -> None:

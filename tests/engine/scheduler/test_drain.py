@@ -40,7 +40,7 @@ def one_place(**changed: float) -> Simulation:
     return Simulation(sizes={"hot": 4, "cold": 4}, load_s=2 * STEP_S, bounds=bounds)
 
 
-def test_a_cold_adapter_comes_in_within_a_bound() -> None:
+def test_b07_a_cold_adapter_comes_in_within_a_bound() -> None:
     """One place, four requests of the hot one always in flight: the wait is the threshold, one request's rest, and the load."""
     sim = one_place()
     hot = HotStream(sim, "hot", in_flight=4)

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.scheduler.simulation import STEP_S, Simulation, limits
 
 
-def test_a_load_blocks_nobody() -> None:
+def test_b08_a_load_blocks_nobody() -> None:
     """B08: a slow load starts at once; streams of others get a token every step; its request enters the step it arrives."""
     sim = Simulation(sizes={"a": 3, "b": 3}, load_s=10 * STEP_S)
     sim.submit(4, max_tokens=60, adapter="a")
@@ -26,7 +26,7 @@ def test_a_load_blocks_nobody() -> None:
     assert slow.waits == {"adapter_loading": pytest.approx(10 * STEP_S)}
 
 
-def test_sixteen_adapters_rotate_through_eight_places() -> None:
+def test_b08_sixteen_adapters_rotate_through_eight_places() -> None:
     """B08, B19: a working set twice the places is served in turn, whatever fits; every request finishes."""
     names = [f"a{i}" for i in range(16)]
     sim = Simulation(num_pages=64, sizes=dict.fromkeys(names, 5), load_s=3 * STEP_S, bounds=limits(max_adapters=8, max_sequences=16))
@@ -62,7 +62,7 @@ def test_loads_do_not_evict_one_another() -> None:
     assert len(sim.gate.evicted) == len(set(sim.gate.evicted)) == 9
 
 
-def test_pinned_adapters_survive_pressure() -> None:
+def test_b19_pinned_adapters_survive_pressure() -> None:
     """B19: two pins and a floating place; ten others rotate through it and the pinned ones are never evicted."""
     others = [f"a{i}" for i in range(10)]
     sim = Simulation(num_pages=40, sizes=dict.fromkeys([*others, "p", "q"], 6), load_s=STEP_S, bounds=limits(max_adapters=3))
@@ -74,7 +74,7 @@ def test_pinned_adapters_survive_pressure() -> None:
     assert not {"p", "q"} & set(sim.gate.evicted)
 
 
-def test_thirty_long_requests_over_twelve_adapters() -> None:
+def test_b20_thirty_long_requests_over_twelve_adapters() -> None:
     """B20: with 40 pages for all of it, nothing is lost, leaked or stuck."""
     names = [f"a{i}" for i in range(12)]
     sim = Simulation(num_pages=40, sizes=dict.fromkeys(names, 3), load_s=2 * STEP_S, bounds=limits(max_adapters=4))
