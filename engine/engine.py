@@ -111,6 +111,10 @@ class Engine(Readings):
         """The base, then every alias that ``resolve`` would find for ``tenant`` with that key."""
         return tuple(card for card in self._router.models(tenant) if self.tenants.keys.allows(key, card.id))
 
+    def card(self, model: str, tenant: TenantId | None = None, *, key: str | None = None) -> ModelCard:
+        """What ``models`` says of one name, or of a version id. Raises ModelNotFound."""
+        return self._router.card(self.resolve(model, tenant, key=key), tenant)
+
     def register(  # noqa: PLR0913 - each is a word that an operator may say
         self,
         source: str,

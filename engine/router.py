@@ -12,10 +12,14 @@ from engine.stream import Target
 from engine.versions.split import Split
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from engine.alias import AliasName
     from engine.ids import TenantId
     from engine.model_host import ModelHost
     from engine.request import Request
+    from engine.snapshot import AdapterRow
+    from engine.version import VersionRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,30 +89,47 @@ class Router:
             raise unknown_model(alias)
         return named.alias
 
-    def models(self, tenant: TenantId | None) -> tuple[ModelCard, ...]:
+    def models(self, tenant: TenantId | None) -> Iterator[ModelCard]:
         """The base, then every alias that ``tenant`` may call."""
-        host, catalog = self._host, self._host.catalog
-        rows = {row.id: row for row in narrow_rows(host.publisher.snapshot.adapters, tenant)}
-        base = ModelCard(id=host.base_name, parent=None, root=host.parts.base_root, created_unix=int(host.observer.started_unix))
-        cards = [base]
+        catalog = self._host.catalog
+        rows = {row.id: row for row in narrow_rows(self._host.publisher.snapshot.adapters, tenant)}
+        yield self._base()
         for alias in tuple(catalog.aliases.values()):
-            record, row = catalog.versions.get(alias.adapter), rows.get(alias.adapter)
-            if record is None or (tenant not in {None, alias.tenant} and alias.tenant != SHARED_TENANT):
+            record = catalog.records.get(alias.version)
+            if record is None or alias.adapter not in catalog.versions:
                 continue
-            own = catalog.records.get(alias.version, record)
-            cards.append(
-                ModelCard(
-                    id=alias.name,
-                    parent=host.base_name,
-                    root=own.source if tenant in {None, alias.tenant} else alias.name,
-                    created_unix=int(own.registered_unix),
-                    adapter=alias.adapter,
-                    tier=row.tier if row else "disk",
-                    pinned=row.pinned if row else False,
-                    bytes=record.bytes,
-                )
-            )
-        return tuple(cards)
+            if tenant in {None, alias.tenant} or alias.tenant == SHARED_TENANT:
+                yield self._card(alias.name, record, rows.get(alias.adapter), tenant)
+
+    def card(self, target: Target, tenant: TenantId | None) -> ModelCard:
+        """What ``models`` says of one name, or of a version id that the tenant may call."""
+        catalog = self._host.catalog
+        if target.adapter is None:
+            return self._base()
+        alias = catalog.resolve(target.name, tenant) if target.alias is not None else None
+        keys = sorted(catalog.holders.get(target.adapter, ())) if alias is None else [alias.version]
+        held = [record for key in keys if (record := catalog.records.get(key)) is not None]
+        seen = [record for record in held if tenant in {None, record.tenant}] or [one for one in held if one.tenant == SHARED_TENANT]
+        if not seen:
+            raise unknown_model(target.name)
+        rows = narrow_rows((row for row in self._host.publisher.snapshot.adapters if row.id == target.adapter), tenant)
+        return self._card(target.name, seen[0], next(iter(rows), None), tenant)
+
+    def _base(self) -> ModelCard:
+        host = self._host
+        return ModelCard(id=host.base_name, parent=None, root=host.parts.base_root, created_unix=int(host.observer.started_unix))
+
+    def _card(self, name: str, record: VersionRecord, row: AdapterRow | None, tenant: TenantId | None) -> ModelCard:
+        return ModelCard(
+            id=name,
+            parent=self._host.base_name,
+            root=record.source if tenant in {None, record.tenant} else name,
+            created_unix=int(record.registered_unix),
+            adapter=record.id,
+            tier=row.tier if row else "disk",
+            pinned=row.pinned if row else False,
+            bytes=record.bytes,
+        )
 
 
 def unknown_model(model: str) -> ModelNotFound:

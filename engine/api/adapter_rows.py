@@ -75,8 +75,8 @@ class AdapterBook:
     """Finds pages among tens of thousands of rows. Remembers names and their order, which seldom change. Any thread."""
 
     def __init__(self) -> None:
-        self._known: tuple[list[tuple[str, ...]], list[int], list[str]] = ([], [], [])
-        """Aliases by place; places in order of name; text to search, in that order. Replaced whole."""
+        self._known: tuple[Sequence[AdapterRow], list[tuple[str, ...]], list[int], list[str]] = ((), [], [], [])
+        """Rows and their aliases by place; places in order of name; text to search, in that order. Replaced whole."""
 
     def page(self, rows: Sequence[AdapterRow], query: AdapterQuery) -> tuple[list[AdapterRow], int]:
         """The page of rows asked for, and how many there are in all. Rows that lack the sort field come last."""
@@ -95,11 +95,14 @@ class AdapterBook:
         return found[query.offset : query.offset + query.limit], len(found)
 
     def _by_name(self, rows: Sequence[AdapterRow]) -> tuple[list[int], list[str]]:
-        names = [(row.alias, row.id, *row.aliases) for row in rows]
-        if names != self._known[0]:
-            order = sorted(range(len(names)), key=names.__getitem__)
-            self._known = (names, order, ["\n".join(names[place]).lower() for place in order])
-        return self._known[1:]
+        before, names, order, texts = self._known
+        if rows is not before:
+            found = [(row.alias, row.id, *row.aliases) for row in rows]
+            if found != names:
+                names, order = found, sorted(range(len(found)), key=found.__getitem__)
+                texts = ["\n".join(names[place]).lower() for place in order]
+            self._known = (rows, names, order, texts)
+        return order, texts
 
 
 def find_row(rows: Iterable[AdapterRow], ref: str) -> AdapterRow | None:

@@ -18,7 +18,7 @@ from engine.api.body import read_body
 from engine.api.queries import flag
 from engine.api.registering import register_in_thread
 from engine.api.schemas import ControlBody, RegisterBody
-from engine.errors import AdapterNotFound, NotReady
+from engine.errors import AdapterNotFound, ModelNotFound, NotReady
 from engine.gateway.scope import narrow_rows
 from engine.ids import TenantId
 
@@ -123,10 +123,17 @@ async def _settled_row(engine: Engine, ref: str, tenant: TenantId | None) -> dic
         row = find_row(narrow_rows(engine.snapshot().adapters, tenant), ref)
         if row is not None:
             return row_json(row)
-        if all(ref not in {card.id, card.adapter} for card in engine.models(tenant)):
+        if not _is_registered(engine, ref, tenant):
             break
         await asyncio.sleep(NEW_ROW_WAIT_S)
     raise AdapterNotFound("No adapter of this name is registered.", param="ref", found=ref)
+
+
+def _is_registered(engine: Engine, ref: str, tenant: TenantId | None) -> bool:
+    try:
+        return engine.resolve(ref, tenant).adapter is not None
+    except ModelNotFound:
+        return False
 
 
 def _outcome_json(outcome: ControlOutcome) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -10,10 +9,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from engine.api.auth import caller_of
-from engine.errors import ModelNotFound
+from engine.api.long_answer import long_answer, rows_json
 
 if TYPE_CHECKING:
-    from engine.caller import Caller
+    from collections.abc import Iterator
+
     from engine.engine import Engine
     from engine.router import ModelCard
 
@@ -24,31 +24,22 @@ def models_router(engine: Engine) -> APIRouter:
 
     @router.get("/models")
     async def list_models(request: Request) -> Response:
-        cards = [_card_json(card) for card in _cards(engine, caller_of(request))]
-        return Response(orjson.dumps({"object": "list", "data": cards}), media_type="application/json")
+        caller = caller_of(request)
+
+        def parts() -> Iterator[bytes]:
+            yield b'{"object":"list","data":'
+            yield from rows_json(map(_card_json, engine.models(caller.tenant, key=caller.key)))
+            yield b"}"
+
+        return long_answer(parts())
 
     @router.get("/models/{model:path}")
     async def retrieve_model(request: Request, model: str) -> Response:
-        return Response(orjson.dumps(_card_json(_card(engine, model, caller_of(request)))), media_type="application/json")
+        caller = caller_of(request)
+        card = engine.card(model, caller.tenant, key=caller.key)
+        return Response(orjson.dumps(_card_json(card)), media_type="application/json")
 
     return router
-
-
-def _cards(engine: Engine, caller: Caller) -> tuple[ModelCard, ...]:
-    return engine.models(caller.tenant, key=caller.key)
-
-
-def _card(engine: Engine, model: str, caller: Caller) -> ModelCard:
-    """The card of an alias, a base or a version id. Raises ModelNotFound."""
-    target = engine.resolve(model, caller.tenant, key=caller.key)
-    cards = _cards(engine, caller)
-    for card in cards:
-        if card.id == model:
-            return card
-    for card in cards:
-        if card.adapter == target.adapter:
-            return replace(card, id=model)
-    raise ModelNotFound("The model does not exist.", param="model", found=model)
 
 
 def _card_json(card: ModelCard) -> dict[str, Any]:

@@ -12,10 +12,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from engine.api.auth import caller_of, viewer_of
+from engine.api.long_answer import long_answer, snapshot_json
 from engine.api.queries import number
 from engine.gateway.scope import narrow_events, narrow_fairness, narrow_snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from engine.engine import Engine
 
 MOST_EVENTS = 1000
@@ -28,7 +31,12 @@ def snapshot_router(engine: Engine) -> APIRouter:
 
     @router.get("/snapshot")
     async def snapshot(request: Request) -> Response:
-        return _json(narrow_snapshot(engine.snapshot(), viewer_of(request).tenant))
+        tenant = viewer_of(request).tenant
+
+        def parts() -> Iterator[bytes]:
+            yield from snapshot_json(narrow_snapshot(engine.snapshot(), tenant))
+
+        return long_answer(parts())
 
     @router.get("/fairness")
     async def fairness(request: Request) -> Response:

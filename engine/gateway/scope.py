@@ -127,7 +127,9 @@ def narrow_events(page: EventPage, rows: Iterable[AdapterRow], tenant: TenantId 
     """
     if tenant is None:
         return page
-    own = {(row.id, alias) for row in rows if row.tenant == tenant and not row.holdings for alias in {row.alias, *row.aliases}}
+    about = {getattr(event, "adapter", None) for _, event in page.events}
+    told = (row for row in rows if row.id in about and row.tenant == tenant and not row.holdings)
+    own = {(row.id, alias) for row in told for alias in {row.alias, *row.aliases}}
     return replace(page, events=tuple((number, _quiet_event(event)) for number, event in page.events if _tells(event, own, tenant)))
 
 

@@ -87,11 +87,8 @@ class Warmth:
         if tier != "device" or entry.on_device:
             return ()
         host = self._host
-        others = [
-            other
-            for other in host.residency.entries.values()
-            if other is not entry and (other.record.id == like or (other.pin is not None and other.pin.tier == "device"))
-        ]
+        beside = [*host.residency.roster.pinned.values(), *([] if like is None else self._both(like, None))]
+        others = {one.record.id: one for one in beside if one is not entry and (one.record.id == like or one.is_pinned_to_device)}.values()
         lines: list[Line] = [("Arena", host.usable_pages), ("KV floor", -host.kv_floor_pages)]
         lines += [("Pinned", -sum(other.record.num_pages for other in others if other.record.id != like))]
         lines += [("The version before", -sum(other.record.num_pages for other in others if other.record.id == like))]

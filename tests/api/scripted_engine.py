@@ -234,22 +234,17 @@ class ScriptedEngine:
 
     # Adapters
 
+    def card(self, model: str, tenant: str | None = None, *, key: str | None = None) -> ModelCard:
+        """Of a name or a version id."""
+        adapter = self.resolve(model, tenant, key=key).adapter
+        return replace(next(card for card in self.models(tenant) if card.adapter == adapter), id=model)
+
     def models(self, tenant: str | None = None, *, key: str | None = None) -> tuple[ModelCard, ...]:
         """The base, then every alias."""
         cards = [ModelCard(id=BASE, parent=None, root="/bases/tiny", created_unix=1)]
         for alias, row in self._seen(tenant):
-            cards.append(
-                ModelCard(
-                    id=alias,
-                    parent=BASE,
-                    root=row.source,
-                    created_unix=2,
-                    adapter=row.id,
-                    tier=row.tier,
-                    pinned=row.pinned,
-                    bytes=row.bytes,
-                )
-            )
+            live = {"tier": row.tier, "pinned": row.pinned, "bytes": row.bytes}
+            cards.append(ModelCard(id=alias, parent=BASE, root=row.source, created_unix=2, adapter=row.id, **live))  # type: ignore[arg-type]
         return tuple(card for card in cards if self.tenants.keys.allows(key, card.id))
 
     def register(

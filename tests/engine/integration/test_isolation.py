@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelNotFound
-from engine.ids import SHARED_TENANT
+from engine.ids import SHARED_TENANT, TenantId
 from tests.engine.integration.conftest import Make
 from tests.engine.integration.serving import PROMPT, expected
 from tests.tiny import MODULES, AdapterRecipe
@@ -88,3 +88,16 @@ async def test_a_version_answers_to_its_id_while_an_alias_names_it(engine: Make,
     await served.unregister("a")
     with pytest.raises(ModelNotFound):
         served.submit(version)
+
+
+async def test_a_card_names_no_source_of_others(engine: Make) -> None:
+    """Two tenants registered the same weights from different folders: each card names its own, in the list and by itself."""
+    served = engine()
+    places = {tenant: served.folder(f"{tenant}/secret", STRONG_A) for tenant in (TenantId("acme"), TenantId("globex"))}
+    for tenant, folder in places.items():
+        await served.register(folder, "x", tenant=tenant)
+    for tenant, folder in places.items():
+        listed = {card.id: card.root for card in served.engine.models(tenant)}
+        assert listed["x"] == str(folder)
+        by_name, by_version = served.engine.card("x", tenant), served.engine.card(served.engine.resolve("x", tenant).adapter or "", tenant)
+        assert (by_name.root, by_version.root) == (str(folder), str(folder))
