@@ -34,8 +34,15 @@ def aliases_router(engine: Engine) -> APIRouter:
     async def list_aliases(request: Request) -> Response:
         query = request.query_params
         offset, limit = number(query, "offset", default=0), number(query, "limit", default=100, most=1000)
-        asked = {"tenant": tenant_in(request), "text": query.get("q", "").lower(), "caller": viewer_of(request)}
-        found, total = await anyio.to_thread.run_sync(partial(engine.versions.aliases, offset=offset, limit=limit, **asked))
+        look = partial(
+            engine.versions.aliases,
+            tenant=tenant_in(request),
+            text=query.get("q", "").lower(),
+            offset=offset,
+            limit=limit,
+            caller=viewer_of(request),
+        )
+        found, total = await anyio.to_thread.run_sync(look)
         return answer({"aliases": [alias_json(engine, alias) for alias in found], "total": total, "offset": offset, "limit": limit})
 
     @router.get("/{name:path}/history")

@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "m0006"
-down_revision = "m0005"
+revision = "m0007"
+down_revision = "m0006"
 
 MOVED = ("pin_tier", "pin_until_unix", "pin_reason", "pin_by", "pin_unix")
 
