@@ -48,6 +48,7 @@ class Admission:
         The first lanes in order have a turn, until as many adapters as can run have been asked for; after them only those that could
         run at once. So a step costs what it does, however many wait.
         """
+        self._keep_begun_loads(draft)
         drained_for = self._drained_for()
         if drained_for is not None:
             self._turn(drained_for, draft, now_s)
@@ -57,6 +58,14 @@ class Admission:
             could_run = self._could_run(draft)
             self._take_turns(Turns(could_run, could_run), draft, now_s)
         self._waiting.let_rest(draft.had_turn, draft.rest_reasons(), now_s)
+
+    def _keep_begun_loads(self, draft: StepDraft) -> None:
+        """Loads that were begun and not used yet keep their pages, whoever is first now: else loads evict what requests still wait for."""
+        for adapter in list(self._load_for):
+            if self._waiting.has_adapter(adapter) and self._gate.state(adapter) in {"device", "loading"}:
+                draft.lookahead_pages -= self._gate.pages(adapter)
+            else:
+                del self._load_for[adapter]
 
     def _take_turns(self, turns: Turns, draft: StepDraft, now_s: float) -> None:
         while draft.turns > 0 and (lane := turns.next()) is not None:
@@ -151,7 +160,8 @@ class Admission:
         if entered:
             return None if resident else self._gate.want(adapter, now_s, tenant=lane.head.tenant)
         draft.lookahead -= 1
-        draft.lookahead_pages -= self._gate.pages(adapter)
+        if adapter not in self._load_for:
+            draft.lookahead_pages -= self._gate.pages(adapter)
         reason = None if resident else self._load(lane, adapter, draft, now_s)
         if has_place:
             return reason
@@ -163,7 +173,7 @@ class Admission:
         if draft.lookahead < 0:
             return draft.reason("places", lane)
         reason: WaitReason = "adapter_pages"
-        if draft.lookahead_pages >= 0:
+        if draft.lookahead_pages >= 0 or adapter in self._load_for:
             begins = self._gate.state(adapter) != "loading"
             reason = self._gate.want(adapter, now_s, tenant=lane.head.tenant)
             if begins and reason != "draining":
