@@ -13,6 +13,7 @@ from nicegui import ui
 from console.feed import Feed, Feeds
 from console.login import add_login
 from console.pages.adapters import adapters_page
+from console.pages.audit import audit_page
 from console.pages.cold_warm import cold_warm_page
 from console.pages.operations import operations_page
 from console.pages.overview import overview_page
@@ -79,6 +80,10 @@ def _add_pages(engine: Engine, feeds: Feeds, comparison: ColdWarm) -> None:
     @ui.page("/tenants", title="Tenants · Loradeck")
     def tenants(request: Request) -> None:
         tenants_page(seen(), engine, request.query_params, str(request.base_url).rstrip("/"))
+
+    @ui.page("/audit", title="Audit · Loradeck")
+    def audit(request: Request) -> None:
+        audit_page(seen(), engine, request.query_params)
 
     @ui.page("/settings", title="Settings · Loradeck")
     def settings(request: Request) -> None:

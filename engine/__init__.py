@@ -10,6 +10,11 @@ from engine.accounts import KeyRecord, TenantRecord, UsageRow, UserRecord
 from engine.alias import AliasRecord
 from engine.allowance import UNLIMITED, Allowance, Use
 from engine.audit_record import AuditRecord
+from engine.desired import Schedule, Trigger
+from engine.registry.bases import BaseRow
+from engine.report import Thresholds
+from engine.versions.bases import Fate
+from engine.versions.schedules import Wish
 from engine.caller import LOCAL, SYSTEM, Caller, Role
 from engine.clock import Clock, MonotonicClock
 from engine.control import ControlOutcome, Verb, Victim
@@ -122,6 +127,7 @@ __all__ = [
     "Allowance",
     "AuditRecord",
     "BaseRefused",
+    "BaseRow",
     "Bill",
     "Caller",
     "Clock",
@@ -143,6 +149,7 @@ __all__ = [
     "Event",
     "EventPage",
     "FairnessSnapshot",
+    "Fate",
     "FinishReason",
     "Health",
     "Import",
@@ -184,6 +191,7 @@ __all__ = [
     "Role",
     "RunningRow",
     "SamplingParams",
+    "Schedule",
     "Session",
     "Settings",
     "ShareRow",
@@ -196,12 +204,14 @@ __all__ = [
     "TenantId",
     "TenantRecord",
     "TenantRow",
+    "Thresholds",
     "Tier",
     "TokenChunk",
     "TokenLogprob",
     "TokenStream",
     "TotalsSnapshot",
     "TrainingRefused",
+    "Trigger",
     "UsageRow",
     "Use",
     "UserRecord",
@@ -213,6 +223,7 @@ __all__ = [
     "Voice",
     "WaitReason",
     "WaitingRow",
+    "Wish",
     "demo_voices",
     "narrow_events",
     "narrow_snapshot",

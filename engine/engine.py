@@ -21,6 +21,7 @@ from engine.registered import RegisterCall
 from engine.router import ModelCard, Router, unknown_model
 from engine.submission import queue_all
 from engine.tenants.opening import open_tenants
+from engine.tenants.ways_back import teach_ways_back
 from engine.versions.plane import open_plane
 from engine.watchdog import Watchdog
 
@@ -66,6 +67,7 @@ class Engine(Readings):
         self.operations = Operations(self._host, self._plane.registrar)
         self._watchdog = Watchdog(self._host, self._loop, stuck_after_s=self._stuck_after_s)
         self.tenants = open_tenants(self._host, self._loop, self.gate)
+        teach_ways_back(self.tenants, self.audit)
         release_team()
         self._loop.start()
         self._watchdog.start()

@@ -2,7 +2,7 @@
 (() => {
   const THEME = "loradeck-theme";
   const LOCAL = "loradeck-local-banner";
-  const PAGES = { o: "/", a: "/adapters", p: "/playground", c: "/cold-warm", n: "/tenants", s: "/settings", r: "/operations" };
+  const PAGES = { o: "/", a: "/adapters", p: "/playground", c: "/cold-warm", n: "/tenants", u: "/audit", s: "/settings", r: "/operations" };
   let leader = 0;
   let lostAt = 0;
 

@@ -1,4 +1,4 @@
-"""What an admin sets up."""
+"""People, warm schedules, bases and thresholds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from nicegui import ui
 from console import theme
 from console.desk import Desk
 from console.visitor import Visitor
+from console.widgets.base_list import BaseList
 from console.widgets.elements import box, tabs
+from console.widgets.gate_card import GateCard
+from console.widgets.schedule_list import ScheduleList
 from console.widgets.user_list import UserList
 
 if TYPE_CHECKING:
@@ -18,8 +21,8 @@ if TYPE_CHECKING:
     from console.feed import Feed
     from engine import Engine
 
-PARTS: Final = {"users": "Users"}
-BUILD: Final[dict[str, Callable[[Desk], object]]] = {"users": UserList}
+PARTS: Final = {"users": "Users", "schedules": "Warm schedules", "bases": "Bases", "gate": "Gate"}
+BUILD: Final[dict[str, Callable[[Desk], object]]] = {"users": UserList, "schedules": ScheduleList, "bases": BaseList, "gate": GateCard}
 
 
 def settings_page(feed: Feed, engine: Engine, address: Mapping[str, str]) -> None:

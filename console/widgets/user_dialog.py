@@ -58,7 +58,7 @@ def user_dialog(users: UserList, user: UserRecord | None = None) -> None:
                 users.refresh()
 
         hint = "They sign in again with the new rights." if user else ""
-        _foot(dialog, hint, "Set rights" if user else "Add user", save)
+        dialog_foot(dialog, hint, "Set rights" if user else "Add user", save)
 
 
 def password_dialog(users: UserList, user: UserRecord) -> None:
@@ -75,7 +75,7 @@ def password_dialog(users: UserList, user: UserRecord) -> None:
                 dialog.close()
                 users.desk.toasts.show(f"Set the password of {user.name}")
 
-        _foot(dialog, "They are signed out now.", "Set password", save)
+        dialog_foot(dialog, "They are signed out now.", "Set password", save)
 
 
 def _scopes(users: UserList) -> dict[str, str]:
@@ -85,7 +85,8 @@ def _scopes(users: UserList) -> dict[str, str]:
     return own if caller.tenant is not None else {"": "all tenants", **own}
 
 
-def _foot(dialog: ui.dialog, hint: str, label: str, act: Callable[[], Awaitable[None]]) -> None:
+def dialog_foot(dialog: ui.dialog, hint: str, label: str, act: Callable[[], Awaitable[None]]) -> None:
+    """Cancel and the one thing that the dialog is for; it is gone once closed. Opens it."""
     with box("dialog-foot"):
         text(hint, "hint")
         button("Cancel", dialog.close, kind="quiet")

@@ -16,7 +16,7 @@ from engine.audit_record import AuditRecord, Subject
 from engine.registry.tables import AuditTable, core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from engine.caller import Caller
     from engine.ids import TenantId
@@ -69,7 +69,7 @@ def append_all(session: Session, caller: Caller, lines: Iterable[Line]) -> None:
         session.execute(insert(core(AuditTable)), rows)
 
 
-def page(
+def page(  # noqa: PLR0913 - each is a filter of the log
     session: Session,
     *,
     before_key: int | None = None,
@@ -79,11 +79,14 @@ def page(
     object: str | None = None,  # noqa: A002 - what the log calls it
     action: str | None = None,
     by: str | None = None,
+    since_unix: float | None = None,
 ) -> list[AuditRecord]:
     """Lines older than ``before_key``, newest first; None asks for all."""
     query = select(AuditTable).order_by(col(AuditTable.key).desc()).limit(limit)
     if before_key is not None:
         query = query.where(col(AuditTable.key) < before_key)
+    if since_unix is not None:
+        query = query.where(col(AuditTable.at_unix) >= since_unix)
     wanted = {"tenant": tenant, "object_kind": object_kind, "object": object, "action": action, "by": by}
     for name, value in wanted.items():
         if value is not None:
@@ -100,6 +103,12 @@ def get(session: Session, key: int) -> AuditRecord | None:
 def undone_by(session: Session, key: int) -> int | None:
     """The first of the lines that took this one back."""
     return session.exec(select(AuditTable.key).where(AuditTable.undo_of == key).order_by(col(AuditTable.key)).limit(1)).first()
+
+
+def undone_among(session: Session, keys: Sequence[int]) -> dict[int, int]:
+    """Of these lines, those that others took back, each with the first that did."""
+    query = select(AuditTable.undo_of, AuditTable.key).where(col(AuditTable.undo_of).in_(keys)).order_by(col(AuditTable.key).desc())
+    return {undone: key for undone, key in session.exec(query) if undone is not None and key is not None}
 
 
 def verify(session: Session) -> int | None:

@@ -115,7 +115,9 @@ class Keys:
         caller.need("viewer")
         return self._directory.key_limits.get(self._directory.key(key, caller).id, UNLIMITED)
 
-    def set_limits(self, key: str, allowance: Allowance, *, why: str = "", caller: Caller = SYSTEM) -> Allowance:
+    def set_limits(
+        self, key: str, allowance: Allowance, *, why: str = "", caller: Caller = SYSTEM, undo_of: int | None = None
+    ) -> Allowance:
         """From the next request on; the tenant's limits hold as well."""
         caller.need("admin")
         record = self._directory.key(key, caller)
@@ -124,7 +126,9 @@ class Keys:
 
         def work(session: Session) -> None:
             allowances.put(session, "key", key, allowance)
-            audit.append(session, caller, "limits.set", _subject(record), before=asdict(before), after=asdict(allowance), why=why)
+            audit.append(
+                session, caller, "limits.set", _subject(record), before=asdict(before), after=asdict(allowance), why=why, undo_of=undo_of
+            )
 
         self._directory.store.write(work, then=lambda _: self._set_limits(key, allowance))
         return allowance

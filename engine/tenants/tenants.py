@@ -133,7 +133,9 @@ class Tenants:
         caller.need("viewer")
         return self.directory.tenant_limits.get(self.directory.tenant(tenant, caller).id, UNLIMITED)
 
-    def set_limits(self, tenant: str, allowance: Allowance, *, why: str = "", caller: Caller = SYSTEM) -> Allowance:
+    def set_limits(
+        self, tenant: str, allowance: Allowance, *, why: str = "", caller: Caller = SYSTEM, undo_of: int | None = None
+    ) -> Allowance:
         """From the next request on. A tenant's own admin may not raise what it was given."""
         caller.need("admin", everywhere=True)
         record = self.directory.tenant(tenant, caller)
@@ -141,7 +143,9 @@ class Tenants:
 
         def work(session: Session) -> None:
             allowances.put(session, "tenant", record.id, allowance)
-            audit.append(session, caller, "limits.set", _subject(record), before=asdict(before), after=asdict(allowance), why=why)
+            audit.append(
+                session, caller, "limits.set", _subject(record), before=asdict(before), after=asdict(allowance), why=why, undo_of=undo_of
+            )
 
         def then(_: None) -> None:
             self.directory.tenant_limits[record.id] = allowance

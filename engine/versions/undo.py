@@ -12,10 +12,10 @@ from engine.ids import TenantId
 from engine.registry import audit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from engine.audit_record import AuditRecord
-    from engine.caller import Caller
+    from engine.caller import Caller, Role
     from engine.registry.store import Store
 
 FOR_ADMINS = ("tenant.", "user.", "key.", "limits.", "gate.", "base.")
@@ -39,7 +39,7 @@ class Audit:
         """An action that cannot be taken back, and the sentence that says why."""
         self._why_not[action] = why_not
 
-    def lines(
+    def lines(  # noqa: PLR0913 - each is a filter of the log
         self,
         *,
         tenant: TenantId | None = None,
@@ -47,6 +47,7 @@ class Audit:
         subject: str | None = None,
         action: str | None = None,
         by: str | None = None,
+        since_unix: float | None = None,
         before: int | None = None,
         limit: int = 100,
         caller: Caller = SYSTEM,
@@ -56,7 +57,15 @@ class Audit:
         scope = caller.tenant or tenant
         return self._store.read(
             lambda session: audit.page(
-                session, before_key=before, limit=limit, tenant=scope, object_kind=kind, object=subject, action=action, by=by
+                session,
+                before_key=before,
+                limit=limit,
+                tenant=scope,
+                object_kind=kind,
+                object=subject,
+                action=action,
+                by=by,
+                since_unix=since_unix,
             )
         )
 
@@ -64,10 +73,28 @@ class Audit:
         """Whether there is a way back; that nothing came after is only known when it is tried."""
         return line.action in self._ways
 
+    def why_not(self, line: AuditRecord) -> str:
+        """Why there is no way back from a change; empty where there is one."""
+        return "" if self.reversible(line) else self._why_not.get(line.action, "it has no opposite")
+
+    def role_for(self, line: AuditRecord) -> Role:
+        """What it takes to undo a change."""
+        return "admin" if line.action.startswith(FOR_ADMINS) else "operator"
+
+    def undone(self, lines: Sequence[AuditRecord], *, caller: Caller = SYSTEM) -> dict[int, int]:
+        """Of these lines, those that were taken back, and the lines that did it."""
+        caller.need("viewer")
+        return self._store.read(lambda session: audit.undone_among(session, [line.key for line in lines]))
+
+    def verify(self, *, caller: Caller = SYSTEM) -> int | None:
+        """The first line that is not as it was written, or before which one is missing; None when all hold. Reads the whole log."""
+        caller.need("viewer", everywhere=True)
+        return self._store.read(audit.verify)
+
     def undo(self, key: int, *, why: str = "", caller: Caller = SYSTEM) -> AuditRecord:
         """Take a change back, once; the first line that tells of it. Raises Forbidden, AdapterNotFound or Conflict with the reason."""
         line = self._line(key, caller)
-        caller.need("admin" if line.action.startswith(FOR_ADMINS) else "operator")
+        caller.need(self.role_for(line))
         with self._undoing:
             return self._undo(line, why, caller)
 
@@ -79,8 +106,7 @@ class Audit:
             raise Conflict(message, code="already_undone", param="id", found=done)
         undo = self._ways.get(line.action)
         if undo is None:
-            reason = self._why_not.get(line.action, "it has no opposite")
-            message = f"{line.action} cannot be taken back: {reason}."
+            message = f"{line.action} cannot be taken back: {self.why_not(line)}."
             raise Conflict(message, code="not_reversible", param="id", found=line.action)
         undo(line, why or f"undo of line {key}", caller)
         new = self._store.read(lambda session: audit.undone_by(session, key))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import httpx
 import pytest
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 60
+PASSWORD = "correct horse battery"  # noqa: S105 - an account of the tests
+SignIn: TypeAlias = "Callable[[str], Page]"
 
 
 @contextmanager
@@ -84,3 +86,36 @@ def visit(chromium: Browser, site: str) -> Iterator[Callable[..., Page]]:
     for context in contexts:
         context.close()
     assert not errors
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A console with an admin, and a viewer of the tenant acme."""
+    with served(tmp_path_factory.mktemp("network"), "accounts", "trouble") as address:
+        yield address
+
+
+@pytest.fixture
+def sign_in(chromium: Browser, network: str) -> Iterator[SignIn]:
+    """A session of somebody's, on the tenants page; ``page.frames_read`` holds what its sockets received."""
+    contexts: list[BrowserContext] = []
+
+    def begin(name: str) -> Page:
+        context = chromium.new_context(viewport={"width": 1440, "height": 900})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        received: list[str] = []
+        page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(str(frame))))
+        page.frames_read = received  # type: ignore[attr-defined]
+        page.goto(f"{network}/login")
+        page.get_by_label("Name").fill(name)
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Sign in").click()
+        page.goto(f"{network}/tenants?open=acme&part=keys")
+        page.wait_for_function("window.did_handshake === true && document.querySelector('.tenant-list .row')")
+        return page
+
+    yield begin
+    for context in contexts:
+        context.close()

@@ -42,6 +42,7 @@ from engine.clock import MonotonicClock
 from engine.gateway.gate import Gate
 from tests.accounts import open_accounts
 from tests.console.scripted_operations import ScriptedOperations
+from tests.console.scripted_services import ScriptedServices
 from tests.console.scripted_stream import ChatTemplate, Stream, Tokenizer
 from tests.console.scripted_versions import ScriptedAudit, ScriptedVersions
 from tests.console.scripted_world import MIB, PAGE, made_up, rates, requests, tenants
@@ -57,6 +58,8 @@ class ScriptedEngine:
         self.gate = Gate(MonotonicClock())
         self.tenants = open_accounts(self.settings, self.gate)
         self.base_name = "Llama-3.1-8B" if cuda else "SmolLM2-135M-Instruct"
+        self.services = ScriptedServices(self.tenants, self.base_name)
+        self.audit, self.schedules, self.versions = self.services.audit, self.services.schedules, self.services.versions
         self.tokenizer, self.chat_template = Tokenizer(), ChatTemplate()
         self.trouble, self.moves, self.cuda = trouble, moves, cuda
         self.operations = ScriptedOperations(data)

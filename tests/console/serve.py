@@ -1,4 +1,7 @@
-"""Serves the console over the scripted engine: ``python -m tests.console.serve PORT DATA [trouble still cpu many empty brief wrong]``."""
+"""Serves the console over the scripted engine: ``python -m tests.console.serve PORT DATA [FLAG ...]``.
+
+Flags: trouble, still, cpu, many, empty, brief, wrong, accounts, past.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,7 @@ def main(port: int, data: Path, flags: set[str]) -> None:
         cuda="cpu" not in flags,
         host="0.0.0.0" if "accounts" in flags else "127.0.0.1",
     )
-    if "accounts" in flags:
-        engine.tenants.create("acme")
-        engine.tenants.create("novacart")
-        for name, tenant in (("root", None), ("vera", TenantId("acme"))):
-            engine.tenants.users.add(name, "correct horse battery", role="viewer" if tenant else "admin", tenant=tenant)
+    _set_up(engine, flags)
     comparison = ScriptedColdWarm(wrong="wrong" in flags)
     app = FastAPI()
 
@@ -66,6 +65,16 @@ def main(port: int, data: Path, flags: set[str]) -> None:
         console.RECONNECT_S = 8.0
     console.build(engine, app, comparison)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
+
+
+def _set_up(engine: ScriptedEngine, flags: set[str]) -> None:
+    if "past" in flags:
+        engine.services.make_up_a_past()
+    if "accounts" in flags:
+        for tenant in ("acme", "novacart"):
+            engine.tenants.create(tenant)
+        for name, tenant in (("root", None), ("vera", TenantId("acme"))):
+            engine.tenants.users.add(name, "correct horse battery", role="viewer" if tenant else "admin", tenant=tenant)
 
 
 if __name__ == "__main__":

@@ -3,56 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
 from console.limits import LIMITS, WEIGHT, NotALimit, read, typed, words
 from console.widgets.usage_card import by_day
 from engine import Allowance, TenantId, UsageRow
-from tests.console.conftest import served
+from tests.console.conftest import SignIn
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
-
-    SignIn = Callable[[str], Page]
-
-PASSWORD = "correct horse battery"  # noqa: S105 - an account of the test
 SECRET = re.compile(r"sk-[0-9a-f]{12}-[0-9a-f]{64}")
-
-
-@pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A console with an admin, and a viewer of the tenant acme."""
-    with served(tmp_path_factory.mktemp("network"), "accounts", "trouble") as address:
-        yield address
-
-
-@pytest.fixture
-def sign_in(chromium: Browser, network: str) -> Iterator[SignIn]:
-    """A session of somebody's, on the tenants page; ``page.frames_read`` holds what its sockets received."""
-    contexts: list[BrowserContext] = []
-
-    def begin(name: str) -> Page:
-        context = chromium.new_context(viewport={"width": 1440, "height": 900})
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(20_000)
-        received: list[str] = []
-        page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(str(frame))))
-        page.frames_read = received  # type: ignore[attr-defined]
-        page.goto(f"{network}/login")
-        page.get_by_label("Name").fill(name)
-        page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Sign in").click()
-        page.goto(f"{network}/tenants?open=acme&part=keys")
-        page.wait_for_function("window.did_handshake === true && document.querySelector('.tenant-list .row')")
-        return page
-
-    yield begin
-    for context in contexts:
-        context.close()
 
 
 @pytest.mark.browser
