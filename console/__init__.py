@@ -46,6 +46,7 @@ def build(engine: Engine, app: FastAPI, cold_warm: ColdWarm | None = None) -> No
     install_assets()
 
     _add_pages(engine, feeds, comparison)
+    _add_control_pages(engine, feeds)
     add_login(engine, app)
     console_app.on_startup(lambda: _follow_sessions(engine))
 
@@ -77,6 +78,22 @@ def _add_pages(engine: Engine, feeds: Feeds, comparison: ColdWarm) -> None:
     def adapters(request: Request) -> None:
         adapters_page(seen(), engine, request.query_params)
 
+    @ui.page("/playground", title="Playground · Loradeck")
+    def playground() -> None:
+        playground_page(seen(), engine)
+
+    @ui.page("/cold-warm", title="Cold and warm · Loradeck")
+    def cold_against_warm() -> Response | None:
+        if Visitor(engine).caller.tenant is not None:
+            return RedirectResponse("/")  # what is compared may be another tenant's
+        cold_warm_page(seen(), engine, comparison)
+        return None
+
+
+def _add_control_pages(engine: Engine, feeds: Feeds) -> None:
+    def seen() -> Feed:
+        return feeds.of(Visitor(engine).caller.tenant)
+
     @ui.page("/tenants", title="Tenants · Loradeck")
     def tenants(request: Request) -> None:
         tenants_page(seen(), engine, request.query_params, str(request.base_url).rstrip("/"))
@@ -92,17 +109,6 @@ def _add_pages(engine: Engine, feeds: Feeds, comparison: ColdWarm) -> None:
     @ui.page("/operations", title="Operations · Loradeck")
     def operations(request: Request) -> None:
         operations_page(seen(), engine, request.query_params)
-
-    @ui.page("/playground", title="Playground · Loradeck")
-    def playground() -> None:
-        playground_page(seen(), engine)
-
-    @ui.page("/cold-warm", title="Cold and warm · Loradeck")
-    def cold_against_warm() -> Response | None:
-        if Visitor(engine).caller.tenant is not None:
-            return RedirectResponse("/")  # what is compared may be another tenant's
-        cold_warm_page(seen(), engine, comparison)
-        return None
 
 
 def _follow_sessions(engine: Engine) -> None:

@@ -37,6 +37,7 @@ GROUPS: Final = (
     ),
     (
         Destination(name="Operations", path="/operations", glyph="operations", key="r"),
+        Destination(name="Audit", path="/audit", glyph="audit", key="u"),
         Destination(name="Settings", path="/settings", glyph="settings", key="s"),
     ),
 )

@@ -31,6 +31,7 @@ class TenantLine:
     use: Use
     row: TenantRow | None
     adapters: int
+    slowdown: float | None = None
 
 
 class TenantsView:
@@ -99,6 +100,7 @@ class TenantsView:
             use=tenants.use(record.id, caller=caller),
             row=row,
             adapters=self._owned[record.id],
+            slowdown=next((share.slowdown for share in self.feed.snapshot.fairness.tenants if share.tenant == record.id), None),
         )
 
 

@@ -13,6 +13,9 @@ function part(p, emit) {
   if (kind === "spark") {
     return h("svg", { class: "spark", width: b, height: c, "aria-hidden": "true" }, [h("path", { d: a })]);
   }
+  if (kind === "heat") {
+    return h("span", { class: "heat", style: { "--heat": a } }, [h("span", { class: "n" }, b), c ? h("span", { class: "of" }, c) : null]);
+  }
   if (kind === "act") {
     const go = (e) => { e.stopPropagation(); emit("act", b); };
     return h("button", { class: "link", type: "button", onClick: go }, a);

@@ -9,6 +9,7 @@ from console.desk import Desk
 from console.tenants_view import TenantsView
 from console.visitor import Visitor
 from console.widgets.elements import box
+from console.widgets.fairness_card import fairness_card
 from console.widgets.tenant_drawer import tenant_drawer
 from console.widgets.tenant_list import tenant_bar, tenant_list
 
@@ -27,5 +28,6 @@ def tenants_page(feed: Feed, engine: Engine, address: Mapping[str, str], site: s
         with box("list"):
             tenant_bar(view)
             tenant_list(view)
+            fairness_card(shell.live)
         tenant_drawer(view, site)
         shell.live.every(view.tell)

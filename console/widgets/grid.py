@@ -38,9 +38,7 @@ class Grid(Element, component=STATIC / "grid.js"):
         super().__init__()
         self._rows: list[dict[str, Any]] = []
         with self._props.suspend_updates():
-            self._props["columns"] = [
-                {"key": c.key, "label": c.label, "width": c.width, "cls": c.cls, "sort": c.sort, "title": c.title or None} for c in columns
-            ]
+            self._props["columns"] = _props_of(columns)
             self._props.update({"rows": [], "label": label, "empty": empty, "head": head, "keys": keys})
             if selectable:
                 self._props["selected"] = []
@@ -58,6 +56,10 @@ class Grid(Element, component=STATIC / "grid.js"):
         changed = {str(i): new for i, (old, new) in enumerate(zip(before, rows, strict=True)) if old != new}
         self.run_method("patch", changed)
 
+    def columns(self, columns: Sequence[Column]) -> None:
+        """Show other columns."""
+        self.assume(columns=_props_of(columns))
+
     def assume(self, **state: Any) -> None:  # noqa: ANN401 - component properties are JSON values
         """Set ``sort``, ``desc``, ``selected``, ``open`` or ``empty``."""
         for key, value in state.items():
@@ -68,6 +70,10 @@ class Grid(Element, component=STATIC / "grid.js"):
         """Call ``handler`` with what the browser sent for ``sort``, ``open``, ``select`` or ``act``."""
         self.on(event, lambda e: handler(e.args))
         return self
+
+
+def _props_of(columns: Sequence[Column]) -> list[dict[str, Any]]:
+    return [{"key": c.key, "label": c.label, "width": c.width, "cls": c.cls, "sort": c.sort, "title": c.title or None} for c in columns]
 
 
 def words(value: str, cls: str = "") -> Cell:
@@ -98,3 +104,8 @@ def act(label: str, payload: str) -> Cell:
 def number(value: str, unit: str = "", cls: str = "") -> list[Cell]:
     """A number and its unit; the unit has a slot of fixed width, so that digits line up."""
     return [words(value, f"n {cls}".strip()), words(unit, "u")]
+
+
+def heat(share: float, value: str, beside: str = "") -> Cell:
+    """A value on a ground that is the stronger the larger its share, 0 to 1, and a second value beside it."""
+    return ["heat", round(share, 2), value, beside]

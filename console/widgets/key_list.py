@@ -65,7 +65,7 @@ class KeyList:
                 text("all its models" if key.models is None else fmt.plural(len(key.models), "model")).props["title"] = ", ".join(
                     key.models or ()
                 )
-                text(f"used {fmt.ago(key.used_unix, now)}")
+                text(used_words(key, now))
                 text(f"by {key.created_by}")
                 if key.replaces:
                     text(f"after {key.replaces}")
@@ -93,10 +93,15 @@ class KeyList:
             return done is not None
 
         effects = [
-            f"Calls with it are refused from now on; it was used {fmt.ago(key.used_unix, time.time())}.",
+            f"Calls with it are refused from now on; until now {used_words(key, time.time())}.",
             "What it has started ends by itself.",
         ]
         confirm_dialog(f"Revoke {key.name or key.id}", effects, "Revoke key", revoke, name=key.name or key.id, note="Cannot be undone")
+
+
+def used_words(key: KeyRecord, now_unix: float) -> str:
+    """When it was last used."""
+    return "never used" if key.used_unix is None else f"used {fmt.ago(key.used_unix, now_unix)}"
 
 
 def key_state(key: KeyRecord, now_unix: float) -> tuple[str, str]:

@@ -28,6 +28,13 @@ COLUMNS: Final = (
     Column(key="running", label="Running", width="78px", cls="num"),
     Column(key="waiting", label="Waiting", width="70px", cls="num"),
     Column(key="why", label="Why they wait", width="132px", title="The reason with the largest share of the time waited"),
+    Column(
+        key="slow",
+        label="Slowdown",
+        width="76px",
+        cls="num",
+        title="Latency of its requests of the last minute over what it would be without waits, mean",
+    ),
     Column(key="month", label="Tokens this month", width="160px", cls="num", title="Prompt and output, calendar month, UTC"),
     Column(key="adapters", label="Adapters", width="66px", cls="num"),
 )
@@ -82,6 +89,7 @@ def _row(line: TenantLine) -> dict[str, Any]:
         of_limit(row.running if row else 0, may.max_running, width_px=0),
         of_limit(row.waiting if row else 0, may.max_waiting, width_px=0),
         _why(line),
+        [words(fmt.DASH if line.slowdown is None else f"{line.slowdown:.2f}×", "" if line.slowdown else "faint")],
         of_limit(use.tokens_month, may.monthly_tokens),
         [words(fmt.count(line.adapters), "" if line.adapters else "zero")],
     ]

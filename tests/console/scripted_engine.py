@@ -40,12 +40,13 @@ from engine import (
 )
 from engine.clock import MonotonicClock
 from engine.gateway.gate import Gate
+from engine.versions.undo import Audit
 from tests.accounts import open_accounts
 from tests.console.scripted_operations import ScriptedOperations
 from tests.console.scripted_services import ScriptedServices
 from tests.console.scripted_stream import ChatTemplate, Stream, Tokenizer
 from tests.console.scripted_versions import ScriptedAudit, ScriptedVersions
-from tests.console.scripted_world import MIB, PAGE, made_up, rates, requests, tenants
+from tests.console.scripted_world import MIB, PAGE, fairness, made_up, rates, requests, tenants
 
 
 class ScriptedEngine:
@@ -59,7 +60,7 @@ class ScriptedEngine:
         self.tenants = open_accounts(self.settings, self.gate)
         self.base_name = "Llama-3.1-8B" if cuda else "SmolLM2-135M-Instruct"
         self.services = ScriptedServices(self.tenants, self.base_name)
-        self.audit, self.schedules, self.versions = self.services.audit, self.services.schedules, self.services.versions
+        self.schedules = self.services.schedules
         self.tokenizer, self.chat_template = Tokenizer(), ChatTemplate()
         self.trouble, self.moves, self.cuda = trouble, moves, cuda
         self.operations = ScriptedOperations(data)
@@ -78,7 +79,8 @@ class ScriptedEngine:
             self.rows[row.id] = row
         self.adapters = tuple(self.rows.values())
         self.versions = ScriptedVersions(self.adapters, self._put, self._drop)
-        self.audit = ScriptedAudit(self.versions)
+        self.versions.thresholds, self.versions.bases = self.services.thresholds, self.services.bases
+        self.audit: Audit | ScriptedAudit = ScriptedAudit(self.versions)
         self._emit(EngineStateChanged(at_unix=self.started, before="starting", after="serving"))
         self._emit(
             AdapterEvicted(
@@ -148,6 +150,7 @@ class ScriptedEngine:
             adapters=self.adapters,
             requests=requests(self.adapters, moves=self.moves, trouble=self.trouble),
             tenants=tenants(wave, moves=self.moves, trouble=self.trouble),
+            fairness=fairness(moves=self.moves, trouble=self.trouble),
             rates=rates(wave, moves=self.moves, trouble=self.trouble),
             device=DeviceSnapshot(
                 kind="cuda" if self.cuda else "cpu",

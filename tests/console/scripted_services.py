@@ -39,10 +39,9 @@ class ScriptedServices:
         host = cast("ModelHost", SimpleNamespace(catalog=catalog, parts=parts))
         self.audit = Audit(store)
         self.schedules = Schedules(host, warm=lambda _tenant, _alias, _tier: None)
-        self.versions: Any = SimpleNamespace(
-            host=host, audit=self.audit, thresholds=GateThresholds(host), bases=Bases(host, cast("Any", None))
-        )
-        WaysBack(self.versions, self.schedules)
+        self.thresholds, self.bases = GateThresholds(host), Bases(host, cast("Any", None))
+        versions: Any = SimpleNamespace(host=host, audit=self.audit, thresholds=self.thresholds, bases=self.bases)
+        WaysBack(versions, self.schedules)
         teach_ways_back(tenants, self.audit)
 
     def make_up_a_past(self) -> None:
@@ -67,10 +66,8 @@ class ScriptedServices:
 
 
 def _past(session: Any, base: str) -> None:
-    now = time.time()
-    bases.seen(session, bases.BaseRow(digest="b" * 64, name=base, source="/models/base", family="llama", added_unix=now), by="loradeck")
-    old = bases.BaseRow(digest="a" * 64, name=f"{base}-old", source="/models/old", family="llama", added_unix=now - 9e6)
-    bases.seen(session, old, by="loradeck")
+    for digest, name in (("a" * 64, f"{base}-old"), ("b" * 64, base)):
+        bases.seen(session, SimpleNamespace(digest=digest, name=name, family="llama"), source=f"/models/{name}", by="loradeck")
     today = datetime.fromtimestamp(time.time(), UTC).date()
     for number, (tenant, tokens) in enumerate(USED):
         for ago in range(12):

@@ -113,6 +113,8 @@ class ScriptedVersions:
     """Every row's line has three versions, the newest named; some lines have rejected and retired ones. ``put`` shows a moved row."""
 
     def __init__(self, rows: tuple[AdapterRow, ...], put: Callable[[AdapterRow], None], drop: Callable[[AdapterId], None]) -> None:
+        self.thresholds: Any = None
+        self.bases: Any = None
         self.put, self.remove = put, drop
         self.all: list[Version] = []
         self.named: dict[tuple[TenantId, str], AliasRecord] = {}
@@ -366,6 +368,14 @@ class ScriptedAudit:
     def reversible(self, line: AuditRecord) -> bool:
         """All but an archive."""
         return line.action != "version.archive"
+
+    def why_not(self, line: AuditRecord) -> str:
+        """Likewise."""
+        return "" if self.reversible(line) else "it is away"
+
+    def undone(self, lines: list[AuditRecord], *, caller: Caller = SYSTEM) -> dict[int, int]:
+        """Lines that were taken back."""
+        return {line.undo_of: line.key for line in self.lines(caller=caller) if line.undo_of in {each.key for each in lines}}
 
     def undo(self, key: int, *, why: str = "", caller: Caller = SYSTEM) -> AuditRecord:
         """Back to what was before."""

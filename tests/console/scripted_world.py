@@ -8,12 +8,15 @@ import time
 from engine import (
     AdapterId,
     AdapterRow,
+    DisplacementRow,
+    FairnessSnapshot,
     LoadPhase,
     LoadRecord,
     RatesSnapshot,
     RequestId,
     RequestsSnapshot,
     RunningRow,
+    ShareRow,
     TenantId,
     TenantRow,
     WaitingRow,
@@ -145,6 +148,26 @@ def tenants(wave: float, *, moves: bool, trouble: bool) -> tuple[TenantRow, ...]
             )
         )
     return tuple(rows)
+
+
+def fairness(*, moves: bool, trouble: bool) -> FairnessSnapshot:
+    """Heavy tenants push light ones off the device when there is trouble."""
+    if not moves:
+        return FairnessSnapshot()
+    shares = tuple(
+        ShareRow(
+            tenant=TenantId(name),
+            backlogged_s=9.0,
+            is_counted=i < 5,
+            slowdown=(3.4 if trouble else 1.1) / (1 + i / 4),
+            requests=200 - 20 * i,
+        )
+        for i, name in enumerate(TENANTS)
+    )
+    pairs = (("meridian", "clinica", 12, 1_840.0), ("meridian", "halden-legal", 7, 960.0), ("meridian", "meridian", 4, 410.0),
+             ("novacart", "clinica", 3, 220.0), ("halden-legal", "meridian", 1, 35.0), ("novacart", "quillpad", 2, 0.0))  # fmt: skip
+    displaced = tuple(DisplacementRow(by=TenantId(by), of=TenantId(of), evictions=n, stalled_ms=ms) for by, of, n, ms in pairs if trouble)
+    return FairnessSnapshot(jain=0.713 if trouble else 0.992, tenants=shares, displaced=displaced)
 
 
 def made_up(index: int) -> AdapterRow:

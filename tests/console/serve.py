@@ -68,6 +68,8 @@ def main(port: int, data: Path, flags: set[str]) -> None:
 
 
 def _set_up(engine: ScriptedEngine, flags: set[str]) -> None:
+    if flags & {"past", "accounts"}:
+        engine.audit = engine.services.audit
     if "past" in flags:
         engine.services.make_up_a_past()
     if "accounts" in flags:

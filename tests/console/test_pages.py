@@ -27,7 +27,9 @@ CLIPPED = """() => [...document.querySelectorAll('.shell *')].filter((el) => {
 }).map((el) => el.className + ' ' + el.textContent.slice(0, 40))"""
 
 
-@pytest.mark.parametrize("path", ["/", "/adapters", "/operations", "/playground", "/cold-warm"])
+@pytest.mark.parametrize(
+    "path", ["/", "/tenants?open=default", "/audit", "/settings", "/adapters", "/operations", "/playground", "/cold-warm"]
+)
 @pytest.mark.parametrize(("size", "scheme"), [((1440, 900), "dark"), ((1366, 768), "light"), ((390, 844), "dark")])
 def test_every_page_renders_in_its_width(visit: Visit, path: str, size: tuple[int, int], scheme: str) -> None:
     """No script error, nothing beyond the right edge, one heading, a way past the navigation."""

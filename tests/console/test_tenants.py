@@ -7,9 +7,11 @@ import re
 import pytest
 
 from console.limits import LIMITS, WEIGHT, NotALimit, read, typed, words
+from console.widgets.fairness_card import jain_words, most_involved
 from console.widgets.usage_card import by_day
-from engine import Allowance, TenantId, UsageRow
+from engine import Allowance, FairnessSnapshot, TenantId, UsageRow
 from tests.console.conftest import SignIn
+from tests.console.scripted_world import fairness
 
 SECRET = re.compile(r"sk-[0-9a-f]{12}-[0-9a-f]{64}")
 
@@ -99,3 +101,11 @@ def test_usage_is_summed_by_day() -> None:
 
     rows = [row(day, key) for day in ("2026-11-29", "2026-11-30") for key in ("", "k")]
     assert [(day.day, day.tokens, day.requests, day.cold) for day in by_day(rows)] == [("2026-11-30", 30, 4, 2), ("2026-11-29", 30, 4, 2)]
+
+
+def test_the_matrix_names_those_involved() -> None:
+    """Whoever stalled or was stalled, by name; among nobody there is no index."""
+    world = fairness(moves=True, trouble=True)
+    assert most_involved(world.displaced) == ["clinica", "halden-legal", "meridian", "novacart", "quillpad"]
+    assert jain_words(world) == ("0.713", "of 1, among 5 tenants that waited")
+    assert jain_words(FairnessSnapshot())[0] == "–"
