@@ -15,7 +15,7 @@ from engine.gateway.gate import Gate
 from engine.health import NOT_STARTED, Health, health_of
 from engine.intake.operations import Operations
 from engine.loop import EngineLoop
-from engine.process import release_team
+from engine.process import forget_rows, keep_rows, release_team, without_collections
 from engine.readings import Readings
 from engine.registered import RegisterCall
 from engine.router import ModelCard, Router, unknown_model
@@ -56,7 +56,7 @@ class Engine(Readings):
 
     def start(self, progress: Callable[[str, float | None], None] = lambda _text, _share: None) -> None:
         """Load the base and start serving; blocks. ``progress`` hears (what, share done or None). Raises BaseRefused."""
-        with self._data.taken_unless_it_fails():
+        with self._data.taken_unless_it_fails(), without_collections():
             self._host: ModelHost = open_host(self.settings, clock=self.clock, progress=progress)
         self._loop = EngineLoop(self._host, self.clock)
         self._host.attach(self._loop)
@@ -69,6 +69,7 @@ class Engine(Readings):
         self.tenants = open_tenants(self._host, self._loop, self.gate)
         teach_ways_back(self.tenants, self.audit)
         release_team()
+        keep_rows(len(self._host.catalog.records), tidy=True)
         self._loop.start()
         self._watchdog.start()
         self._plane.start()
@@ -84,6 +85,7 @@ class Engine(Readings):
             self._loop.stop()
             self._host.close()
             self._data.give_back()
+            forget_rows()
 
     def submit(self, request: Request) -> TokenStream:
         """Queue a request and return its stream; call on an asyncio loop.

@@ -1,4 +1,4 @@
-"""What the process asks of torch's libraries: before they are loaded, and when a thread is done with parallel work.
+"""What the process asks of torch's libraries and of Python's collector: before they are loaded, and when a thread is done.
 
 Between two parallel regions of a step lie some tens of microseconds. A worker that sleeps then must be woken, which on a virtual machine
 can take longer than the gap. libgomp lets workers spin only while no more threads than cores are managed, over all teams of the process, so
@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 SPIN_COUNT = "2000000"
 """Some milliseconds: longer than any gap within a step, short enough that an idle engine uses no core."""
 PAUSE_SOFT = 1
+MANY_ROWS = 1000
+"""From here on a full garbage collection is worth avoiding: 50,000 adapters make it stop every thread for over half a second."""
 
 
 def prepare() -> None:
@@ -43,3 +47,28 @@ def _pause() -> Callable[[int], int] | None:
     except (OSError, AttributeError):
         return None
     return found
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """For a start that makes many lasting objects, which the collector would look at again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def keep_rows(num_rows: int, *, tidy: bool) -> None:
+    """What there is now lasts, and later collections pass over it until ``forget_rows``; ``tidy`` collects first, for before serving."""
+    if num_rows >= MANY_ROWS:
+        if tidy:
+            gc.collect()
+        gc.freeze()
+
+
+def forget_rows() -> None:
+    """Collections look at everything again."""
+    gc.unfreeze()

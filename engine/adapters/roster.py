@@ -35,7 +35,10 @@ class Roster:
         if not self._sizes[record.num_pages]:
             del self._sizes[record.num_pages]
         self.stored_bytes += by * record.bytes
-        self._count_reserve()
+        if by == 1 and not self.pinned:
+            self.reserve_pages = max(self.reserve_pages, record.num_pages)  # as of thousands, at a start
+        else:
+            self.reserve_pages = self._reserve()
 
     def repinned(self, entry: AdapterEntry) -> None:
         """Its pin came, changed or went."""
@@ -43,15 +46,16 @@ class Roster:
             self.pinned.pop(entry.record.id, None)
         else:
             self.pinned[entry.record.id] = entry
-        self._count_reserve()
+        self.reserve_pages = self._reserve()
 
     def check(self, entries: Iterable[AdapterEntry]) -> None:
         """The sums are those of the entries."""
         found = list(entries)
+        assert self.reserve_pages == self._reserve()
         assert Counter(entry.record.num_pages for entry in found) == self._sizes
         assert sum(entry.record.bytes for entry in found) == self.stored_bytes
         assert [entry.record.id for entry in found if entry.pin is not None] == [e.record.id for e in found if e.record.id in self.pinned]
 
-    def _count_reserve(self) -> None:
+    def _reserve(self) -> int:
         on_device = [entry.record.num_pages for entry in self.pinned.values() if entry.pin is not None and entry.pin.tier == "device"]
-        self.reserve_pages = sum(on_device) + max(self._sizes - Counter(on_device), default=0)
+        return sum(on_device) + max(self._sizes - Counter(on_device), default=0)

@@ -66,7 +66,7 @@ class AdapterQuery:
             (tier, lambda row: row.tier == tier),
             (pinned, lambda row: row.pinned == pinned),
             (lifecycle, lambda row: row.lifecycle == lifecycle),
-            (tenant, lambda row: tenant in {row.tenant, *(side.tenant for side in row.holdings)}),
+            (tenant, lambda row: row.tenant == tenant or any(side.tenant == tenant for side in row.holdings)),
         ]
         return [test for what, test in asked if what is not None]
 
@@ -99,7 +99,7 @@ class AdapterBook:
         if rows is not before:
             found = [(row.alias, row.id, *row.aliases) for row in rows]
             if found != names:
-                names, order = found, sorted(range(len(found)), key=found.__getitem__)
+                names, order = found, sorted(range(len(found)), key=[f"{one[0]}\0{one[1]}" for one in found].__getitem__)
                 texts = ["\n".join(names[place]).lower() for place in order]
             self._known = (rows, names, order, texts)
         return order, texts

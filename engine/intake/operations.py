@@ -19,6 +19,7 @@ from engine.intake.importing import read_rows
 from engine.intake.progress import DryRun, Progress, changed, first_item
 from engine.intake.work import Work
 from engine.operation import UNFINISHED, OperationRecord
+from engine.process import keep_rows
 from engine.registry import operations as stored
 
 if TYPE_CHECKING:
@@ -215,6 +216,7 @@ class Operations:
         self._work = Work(operation, self._host, batch, told=lambda: self._tell(operation, seldom=True))
         self._tell(operation)
         if self._work.run():
+            keep_rows(record.total, tidy=False)
             self._end(operation, "done")
 
     def _end(self, operation: str, state: OperationState, message: str = "") -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, tuple_, update
-from sqlalchemy.orm import aliased
+from sqlalchemy import Select, insert, tuple_, update
+from sqlalchemy import select as sa_select
 from sqlmodel import Session, col, select
-from sqlmodel.sql.expression import Select
 
 from engine.alias import AliasMove, AliasName, AliasRecord, MoveKind
-from engine.ids import AdapterId, TenantId
+from engine.ids import AdapterId
 from engine.registry import tenants
 from engine.registry.slices import slices
 from engine.registry.tables import AliasMoveTable, AliasTable, VersionTable, core
@@ -20,9 +19,12 @@ from engine.registry.tables import AliasMoveTable, AliasTable, VersionTable, cor
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from sqlalchemy import Row
+
     from engine.version import VersionRecord
 
-ALIASES, MOVES = core(AliasTable), core(AliasMoveTable)
+ALIASES, MOVES, VERSIONS = core(AliasTable), core(AliasMoveTable), core(VersionTable)
+COLUMNS = ("tenant", "name", "version", "moved_unix", "canary", "canary_share")
 
 
 def point(
@@ -50,7 +52,16 @@ def point(
         _note(session, alias, kind, before=before, after=version.key, share=share, by=by, why=why)
     session.add(row)
     session.flush()
-    return _record(row, version.id, None if canary is None else canary.id)
+    return AliasRecord(
+        tenant=alias.tenant,
+        name=alias.name,
+        adapter=version.id,
+        version=version.key,
+        moved_unix=row.moved_unix,
+        canary=None if canary is None else canary.id,
+        canary_version=row.canary,
+        canary_share=row.canary_share,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +112,13 @@ def drop(session: Session, alias: AliasName, *, by: str, why: str = "") -> bool:
 
 def get(session: Session, alias: AliasName) -> AliasRecord | None:
     """As it stands."""
-    query = _query().where(AliasTable.tenant == alias.tenant, AliasTable.name == alias.name)
-    return next((_record(*found) for found in session.execute(query)), None)
+    return _all(session, [alias]).get(alias)
 
 
 def every(session: Session) -> Iterator[AliasRecord]:
     """All aliases, in the order in which they were made."""
-    for found in session.execute(_query().order_by(col(AliasTable.key))):
-        yield _record(*found)
+    for found in session.execute(_query().order_by(ALIASES.c.key)):
+        yield _record(found)
 
 
 def moves(session: Session, alias: AliasName, *, limit: int = 100, before_key: int | None = None) -> list[AliasMove]:
@@ -134,24 +144,23 @@ def moves(session: Session, alias: AliasName, *, limit: int = 100, before_key: i
 
 
 def _query() -> Select[Any]:
-    """Each with the contents of its version and of its canary."""
-    canary = aliased(VersionTable)
-    query = (
-        select(AliasTable, VersionTable.content, canary.content)
-        .join(VersionTable, col(VersionTable.key) == AliasTable.version)
-        .outerjoin(canary, col(canary.key) == AliasTable.canary)
+    """Columns of each, with the contents of its version and of its canary."""
+    names, version, canary = ALIASES.c, VERSIONS.alias(), VERSIONS.alias()
+    return (
+        sa_select(*(names[name] for name in COLUMNS), version.c.content, canary.c.content.label("canary_content"))
+        .join(version, version.c.key == names.version)
+        .outerjoin(canary, canary.c.key == names.canary)
     )
-    return cast("Select[Any]", query)
 
 
-def _record(row: AliasTable, content: str | None, canary: str | None) -> AliasRecord:
+def _record(row: Row[Any]) -> AliasRecord:
     return AliasRecord(
-        tenant=TenantId(row.tenant),
+        tenant=row.tenant,
         name=row.name,
-        adapter=AdapterId(content or ""),
+        adapter=AdapterId(row.content or ""),
         version=row.version,
         moved_unix=row.moved_unix,
-        canary=None if canary is None else AdapterId(canary),
+        canary=row.canary_content if row.canary is not None else None,
         canary_version=row.canary,
         canary_share=row.canary_share,
     )
@@ -161,8 +170,8 @@ def _all(session: Session, names: Iterable[AliasName]) -> dict[AliasName, AliasR
     """As they stand; a name that leads nowhere has none."""
     found: dict[AliasName, AliasRecord] = {}
     for part in slices(names):
-        query = _query().where(tuple_(col(AliasTable.tenant), col(AliasTable.name)).in_(part)).execution_options(populate_existing=True)
-        records = (_record(*row) for row in session.execute(query))
+        query = _query().where(tuple_(ALIASES.c.tenant, ALIASES.c.name).in_(part))
+        records = map(_record, session.execute(query))
         found |= {record.alias: record for record in records}
     return found
 

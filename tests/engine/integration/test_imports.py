@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from engine import process
 from engine.caller import LOCAL, Caller
 from engine.errors import Conflict, Forbidden, OperationNotFound, RegistryUnavailable
 from engine.events import OperationChanged
@@ -268,3 +270,16 @@ async def test_a_retry_counts_no_row_twice(engine: Make, monkeypatch: pytest.Mon
     monkeypatch.setattr(Batch, "take_in", flaky)
     done = await ended(served, await start(served, listed(folders)))
     assert (done.record.done, done.record.failed) == (3, 1)
+
+
+async def test_lasting_rows_are_not_looked_at_again(tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a large import and after a start with many rows, Python's collector passes over them, until the engine stops."""
+    monkeypatch.setattr(process, "MANY_ROWS", 3)
+    folders = sources(tmp_path / "data", 4)
+    for expected_before in (False, True):
+        with serve(tiny_base, tmp_path / "data") as served:
+            assert bool(gc.get_freeze_count()) == expected_before
+            await ended(served, await start(served, listed(folders)))
+            assert gc.get_freeze_count() > 0
+            assert gc.isenabled()
+        assert gc.get_freeze_count() == 0
