@@ -8,6 +8,9 @@ from collections.abc import Iterator
 
 from tests.test_architecture import Source, report, sources
 
+PASS_ON = {"ask", "do", "send", "_call"}
+"""Of the console: they call the method that they are given and add the page's caller, as ``test_the_console_adds_its_caller`` proves."""
+
 
 def mutations() -> set[tuple[str, str]]:
     """(owner, method) of the public methods that take a ``caller``; the owner is called as its class is: ``Engine`` is ``engine``."""
@@ -27,13 +30,43 @@ def owner(node: ast.Attribute) -> str:
     return ast.unparse(node.value).rpartition(".")[2].lstrip("_")
 
 
+def is_passed_on(call: ast.Call) -> bool:
+    """Whether it is a call of what adds the caller."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in PASS_ON
+
+
 def calls(source: Source) -> Iterator[tuple[ast.Attribute, ast.Call | None]]:
-    """Each mention of an engine method with the call it is made in, as its function or as an argument (``partial(engine.x, …)``)."""
-    made = {}
-    for call in ast.walk(source.tree):
-        if isinstance(call, ast.Call):
-            made |= {id(part): call for part in (call.func, *call.args)}
-    yield from ((node, made.get(id(node))) for node in ast.walk(source.tree) if isinstance(node, ast.Attribute))
+    """Each mention of an engine method with the call it is made in, as its function or as an argument (``partial(engine.x, …)``).
+
+    What is awaited is a method of the console's own, and what is given to one of ``PASS_ON``, at once or as a ``partial`` beside, is
+    called by it.
+    """
+    made, passed = {}, set()
+    for function in ast.walk(source.tree):
+        if isinstance(function, ast.Await) and isinstance(function.value, ast.Call):
+            passed.add(id(function.value.func))
+        elif isinstance(function, ast.Call):
+            made |= {id(part): function for part in (function.func, *function.args)}
+            passed |= {id(part) for part in function.args if is_passed_on(function)}
+        elif isinstance(function, ast.AsyncFunctionDef):
+            inner = [call for call in ast.walk(function) if isinstance(call, ast.Call)]
+            if any(map(is_passed_on, inner)):
+                passed |= {id(call.args[0]) for call in inner if isinstance(call.func, ast.Name) and call.func.id == "partial"}
+    mentions = (node for node in ast.walk(source.tree) if isinstance(node, ast.Attribute) and id(node) not in passed)
+    yield from ((node, made.get(id(node))) for node in mentions)
+
+
+def test_the_console_adds_its_caller() -> None:
+    """Each of ``PASS_ON`` gives ``caller=``, or leaves that to another of them."""
+    found = set()
+    for source in sources():
+        for function in ast.walk(source.tree):
+            if source.path.startswith("console/") and isinstance(function, ast.AsyncFunctionDef) and function.name in PASS_ON:
+                inner = [call for call in ast.walk(function) if isinstance(call, ast.Call)]
+                gives = any("caller" in {keyword.arg for keyword in call.keywords} for call in inner)
+                assert gives or any(map(is_passed_on, inner)), f"{source.path}:{function.lineno} {function.name} adds no caller"
+                found.add(function.name)
+    assert found == PASS_ON
 
 
 def test_doors_pass_the_caller() -> None:

@@ -59,7 +59,7 @@ class DepartForm:
 
     async def _ask(self) -> None:
         try:
-            outcome = await self._call(preview=True)
+            outcome = await self._depart(preview=True)
         except LoradeckError as error:
             self._refused(error)
             return
@@ -80,14 +80,14 @@ class DepartForm:
     async def _apply(self) -> None:
         enable(self._button, enabled=False, why_not="Under way")
         try:
-            await self._call(preview=False)
+            await self._depart(preview=False)
         except LoradeckError as error:
             self._refused(error)
             return
         self._dialog.close()
         self._on_done()
 
-    async def _call(self, *, preview: bool) -> Departure:
+    async def _depart(self, *, preview: bool) -> Departure:
         why = str(self._why.value or "").strip()
         return await self._actions.depart(self._verb, self._version.place.ref, self._version.tenant, why=why, preview=preview)
 

@@ -91,7 +91,7 @@ class MoveForm:
 
     async def _ask(self) -> None:
         try:
-            outcome = await self._call(preview=True)
+            outcome = await self._change(preview=True)
         except LoradeckError as error:
             self._refused(error)
             return
@@ -140,7 +140,7 @@ class MoveForm:
         enable(self._button, enabled=False, why_not="Under way")
         self._hint.text = "Bringing it near, then moving the name…"
         try:
-            await self._call(preview=False)
+            await self._change(preview=False)
         except LoradeckError as error:
             self._hint.text = ""
             self._refused(error)
@@ -148,7 +148,7 @@ class MoveForm:
         self._dialog.close()
         self._on_done()
 
-    async def _call(self, *, preview: bool) -> MoveOutcome:
+    async def _change(self, *, preview: bool) -> MoveOutcome:
         share = float(self._share) if self._verb == "canary" else 0.0
         why = str(self._why.value or "").strip()
         return await self._actions.move(self._verb, self._alias, self._version.place.ref, share=share, why=why, preview=preview)
