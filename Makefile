@@ -10,7 +10,8 @@ PYTHON := $(VENV)/bin/python
 PIP := $(PYTHON) -m pip install -qq --disable-pip-version-check -c constraints.txt
 PINS := $(shell cat pyproject.toml constraints.txt | sha256sum | cut -c1-16)
 READY := $(VENV)/ready-$(PINS)
-# Tests run in two processes, each with one thread of torch: models this small lose by being split. A file stays in one process.
+# Tests run in two processes, each with one thread of torch: models this small lose by being split. A file stays in one process, and
+# the long files begin first (tests/conftest.py), so that none is left alone at the end.
 WORKERS ?= 2
 
 help: ## list the verbs
@@ -23,7 +24,7 @@ run: setup ## start Loradeck; ARGS="--port 9000" passes flags
 	@$(PYTHON) run.py $(ARGS)
 
 test: $(READY)-test browser postgres ## all tests that need no GPU; ARGS="-k fair" passes flags to pytest
-	@OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "not gpu" $(ARGS)
+	@OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not gpu" $(ARGS)
 
 check: $(READY)-test ## ruff, mypy, and the shape of the code
 	@$(PYTHON) -m ruff check .
