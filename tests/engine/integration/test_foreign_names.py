@@ -1,0 +1,152 @@
+"""What belongs to another tenant cannot be told from what does not exist, through every door a tenant has (D06, D07)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import openai
+import pytest
+import sqlalchemy
+from sqlalchemy import event
+
+from engine.ids import SHARED_TENANT, TenantId
+from tests import tiny
+from tests.engine.integration.conftest import Make
+from tests.engine.integration.doors import Doors, opened
+
+CHAT = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
+WINDOWS = [
+    f"/api/{name}"
+    for name in ["snapshot", "fairness", "events", "adapters", "aliases", "tenants", "keys", "users", "usage", "audit", "operations"]
+]
+CHANGING = {"date", "x-request-id", "content-length"}
+"""Headers that differ between any two answers; the length by that of the echoed name."""
+OPERATOR_CALLS = [
+    ("GET", "/api/adapters/{}", None),
+    ("POST", "/api/adapters/{}/warm", {}),
+    ("POST", "/api/adapters/{}/pin", {}),
+    ("POST", "/api/adapters/{}/unpin", {}),
+    ("POST", "/api/adapters/{}/evict", {}),
+    ("DELETE", "/api/adapters/{}", None),
+    ("POST", "/v1/unload_lora_adapter", {"lora_name": "{}"}),
+    ("GET", "/api/aliases/{}/history", None),
+    ("POST", "/api/aliases/{}/move", {"version": "{}"}),
+    ("POST", "/api/aliases/{}/rollback", {}),
+    ("POST", "/api/aliases/{}/canary", {"version": "{}", "share": 0.05}),
+    ("POST", "/api/aliases/{}/promote", {}),
+    ("GET", "/api/adapters?filter={}", None),
+    ("GET", "/api/usage?tenant={}", None),
+]
+TENANT_CALLS = [
+    ("GET", "/v1/models/{}", None),
+    ("POST", "/v1/chat/completions", CHAT | {"model": "{}"}),
+    ("POST", "/v1/chat/completions", CHAT | {"model": "{}", "stream": True}),
+    ("POST", "/v1/completions", {"model": "{}", "prompt": "x", "max_tokens": 2}),
+]
+
+
+def answer(response: httpx.Response, name: str) -> tuple[int, str, dict[str, str]]:
+    """All that can be seen of it, but for the echoed name and what differs each time."""
+    text = response.text.replace(name, "?").replace(response.headers["x-request-id"], "")
+    return response.status_code, text, {key: value for key, value in response.headers.items() if key not in CHANGING}
+
+
+def filled(body: object, name: str) -> object:
+    """The body about this name."""
+    return {key: name if value == "{}" else value for key, value in body.items()} if isinstance(body, dict) else body
+
+
+@contextmanager
+def catalog_reads() -> Iterator[list[str]]:
+    """Statements on the registry's adapters and aliases meanwhile."""
+    seen: list[str] = []
+
+    def note(*call: object) -> None:
+        text = str(call[2]).lower()
+        if "adapter" in text or "alias" in text:
+            seen.append(text)
+
+    event.listen(sqlalchemy.Engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(sqlalchemy.Engine, "before_cursor_execute", note)
+
+
+async def seen_of(doors: Doors, version: str) -> list[str]:
+    """What the log holds on a version, for an admin of all."""
+    events = (await doors.call("GET", "/api/events?limit=1000", doors.key(None, "admin"))).json()["events"]
+    return [str(event) for event in events if version in str(event)]
+
+
+async def three_tenants(doors: Doors) -> tuple[TenantId, TenantId]:
+    """Two tenants with an adapter each, and one for all."""
+    acme, rival = doors.tenant("acme"), doors.tenant("rival")
+    for name, tenant in (("acme-bot", acme), ("rival-bot", rival), ("everyone", SHARED_TENANT)):
+        await doors.served.add(name, tiny.AdapterRecipe(seed=len(name)), tenant=tenant)
+    return acme, rival
+
+
+async def test_three_keys_with_the_official_client(engine: Make) -> None:
+    """Two tenants list and call their own and the shared one; an operator of all has everything."""
+    async with opened(engine()) as doors:
+        acme, rival = await three_tenants(doors)
+        reach = {
+            doors.key(acme): {"acme-bot", "everyone"},
+            doors.key(rival): {"rival-bot", "everyone"},
+            doors.key(None, "operator"): {"acme-bot", "rival-bot", "everyone"},
+        }
+        for key, own in reach.items():
+            client = doors.openai(key)
+            listed = {card.id async for card in client.models.list()}
+            assert listed == own | {doors.served.engine.base_name}
+            for name in ("acme-bot", "rival-bot", "everyone"):
+                if name in own:
+                    assert (await client.models.retrieve(name)).id == name
+                    assert (await client.completions.create(model=name, prompt="hi", max_tokens=2)).model == name
+                    continue
+                with pytest.raises(openai.NotFoundError):
+                    await client.models.retrieve(name)
+                with pytest.raises(openai.NotFoundError):
+                    await client.completions.create(model=name, prompt="hi", max_tokens=2)
+
+
+async def test_anothers_is_as_unknown_as_nothing(engine: Make) -> None:
+    """Alias and version of another, and a made-up name: the same bytes and headers, no read of the registry, no load, no event."""
+    async with opened(engine()) as doors:
+        acme, _ = await three_tenants(doors)
+        theirs = str(doors.served.entry("rival-bot").record.id)
+        before = doors.served.entry("rival-bot").tier, await seen_of(doors, theirs)
+        names = ("rival-bot", theirs, "nobody-bot", "0" * len(theirs))
+        calls = [(doors.key(acme), call) for call in TENANT_CALLS] + [(doors.key(acme, "operator"), call) for call in OPERATOR_CALLS]
+        for key, (method, path, body) in calls:
+            told = []
+            for name in names:
+                with catalog_reads() as reads:
+                    response = await doors.call(method, path.format(name), key, filled(body, name))
+                told.append((answer(response, name), len(reads)))
+            assert all(each == told[0] for each in told), (method, path, told)
+        assert (doors.served.entry("rival-bot").tier, await seen_of(doors, theirs)) == before
+
+
+async def test_a_tenants_windows_show_its_own(engine: Make) -> None:
+    """Neither snapshot, events, fairness, lists nor the log name another tenant or its adapter; metrics need a role for all."""
+    async with opened(engine()) as doors:
+        acme, rival = await three_tenants(doors)
+        await doors.openai(doors.key(rival)).completions.create(model="rival-bot", prompt="hi", max_tokens=2)
+        theirs = str(doors.served.entry("rival-bot").record.id)
+        keys = {role: doors.key(acme, role) for role in ("viewer", "operator", "admin")}
+        for path in WINDOWS:
+            for role, key in keys.items():
+                response = await doors.call("GET", path, key)
+                assert response.status_code in {200, 403}, (path, role)
+                assert not [word for word in ("rival", theirs) if word in response.text], (path, role)
+        for key in (doors.key(acme), *keys.values()):
+            refused = await doors.call("GET", "/metrics", key)
+            assert (refused.status_code, "rival" in refused.text) == (403, False)
+        metrics = (await doors.call("GET", "/metrics", doors.key(None, "viewer"))).text
+        assert 'tenant="rival"' in metrics
+        for series in ("fairness_jain", "tenant_slowdown", "evictions_caused", "stall_seconds_caused"):
+            assert series in metrics, series
