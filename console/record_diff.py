@@ -64,6 +64,8 @@ def _words(name: str, value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, int | float):
         return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{each.removesuffix('_unix')} {_words(each, own)}" for each, own in value.items() if own is not None) or fmt.DASH
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

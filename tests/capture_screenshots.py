@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.conftest import CHROMIUM_FLAGS, chromium_path
 
 ROOT = Path(__file__).parent.parent
-PORT = 8093
+with socket.create_server(("127.0.0.1", 0)) as probe:
+    PORT = probe.getsockname()[1]
+"""Nobody else's: traffic and pictures are of the server started here."""
 ADDRESS = f"http://127.0.0.1:{PORT}"
 START_S = 300
 """The demo base is converted on the way."""
@@ -37,7 +40,15 @@ SETTLE_S = 3
 """From opening a page to its picture: a few pulls of its timers."""
 CLIENTS = 6
 
-PAGES = {"overview": "/", "adapters": "/adapters", "playground": "/playground"}
+PAGES = {
+    "overview": "/",
+    "adapters": "/adapters",
+    "playground": "/playground",
+    "operations": "/operations",
+    "tenants": "/tenants",
+    "audit": "/audit",
+    "settings": "/settings",
+}
 QUIET_PAGES = {"cold-warm": "/cold-warm"}
 """Taken once the traffic has ended."""
 MEASURE_S = 300

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +33,8 @@ FILTERS: Final = (("by", "Who"), ("action", "Action"), ("object", "Object"), ("t
 EXPORTED: Final = 50_000
 FORMATS: Final[dict[str, Callable[[Iterable[AuditRecord]], bytes]]] = {"csv": as_csv, "jsonl": as_jsonl}
 SHOWN_CHANGES: Final = 3
+DIGEST: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24,}\b")
+"""A row shows its first eight digits, as the list of adapters does; the drawer shows all."""
 
 
 def audit_bar(view: AuditView) -> None:
@@ -140,13 +143,13 @@ def _row(line: AuditRecord, view: AuditView, now_unix: float) -> dict[str, Any]:
         [words(line.by, "name")],
         [words(line.action, "code")],
         [words(line.object, "name")],
-        [words("taken back", "tag"), words(_short(line), "muted")] if line.key in view.undone else [words(_short(line), "muted")],
+        [words("taken back", "tag"), words(summary(line), "muted")] if line.key in view.undone else [words(summary(line), "muted")],
         [words(line.tenant or "all", "" if line.tenant else "faint")],
     ]
     return {"id": str(line.key), "name": line.object, "cells": cells}
 
 
-def _short(line: AuditRecord) -> str:
+def summary(line: AuditRecord) -> str:
     """What changed, or the reason where nothing did."""
     changed = [each for each in differences(line.before, line.after) if each.is_change]
     parts = [
@@ -156,4 +159,4 @@ def _short(line: AuditRecord) -> str:
     if line.before is None or line.after is None:
         parts = [f"{each.name} {each.after or each.before}" for each in changed if (each.after or each.before) != fmt.DASH]
     more = f", {len(parts) - SHOWN_CHANGES} more" if len(parts) > SHOWN_CHANGES else ""
-    return ", ".join(parts[:SHOWN_CHANGES]) + more or line.why or fmt.DASH
+    return DIGEST.sub(r"\1", ", ".join(parts[:SHOWN_CHANGES])) + more or line.why or fmt.DASH

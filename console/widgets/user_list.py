@@ -38,7 +38,7 @@ class UserList:
         with box("card table-card user-list", "section").props('aria-label="Users"'):
             with box("card-head"):
                 text("Users", "card-title", "h2")
-                text("the console and the API with a session; programs use keys, under Tenants", "sub")
+                text("who sign in to the console or the API; programs use keys, under Tenants", "sub")
                 box("gap")
                 add = button("Add user…", lambda: user_dialog(self), kind="primary", glyph="plus", small=True)
                 enable(add, not self._why_not, self._why_not)

@@ -12,6 +12,7 @@ import pytest
 
 from console.audit_view import AuditQuery
 from console.record_diff import as_csv, as_jsonl, differences
+from console.widgets.audit_table import summary
 from engine import AuditRecord
 from tests.console.conftest import SignIn
 
@@ -64,6 +65,13 @@ def test_differences_begin_with_what_changed() -> None:
         ("new", None, "[1]"),
         ("same", "1", "1"),
     ]
+
+
+def test_a_row_says_what_changed_in_words() -> None:
+    """A field with fields of its own reads as words, and a digest is its first eight digits; neither is JSON."""
+    pinned = replace(LINE, before={"pin": None}, after={"pin": {"by": "ana", "reason": "hot all day", "until_unix": None}})
+    assert summary(pinned) == "pin – → by ana, reason hot all day"
+    assert summary(replace(LINE, before=None, after={"adapter": "36f1daf371e2d2326cd371ce9ea35a16"})) == "adapter 36f1daf3"
 
 
 def test_exports_keep_every_field() -> None:
