@@ -44,6 +44,7 @@ class AdapterResidency:
         self.entries: dict[AdapterId, AdapterEntry] = {}
         self.roster = Roster()
         self.resident: dict[AdapterId, AdapterEntry] = {}
+        self._unleased: dict[AdapterId, AdapterEntry] = {}  # those of them: room is asked for often, and most are leased
         self.table = table
         self.disk = disk
         self.host = HostTier(budget_bytes=host_budget_bytes, may_leave=self._may_leave_host)
@@ -101,6 +102,7 @@ class AdapterResidency:
             assert entry.table is not None
             entry.slot = self.table.install(entry.table, entry.pages)
         entry.leases += 1
+        self._unleased.pop(adapter, None)
         entry.touch(self._clock.now_s())
         self.listener.changed(entry)
 
@@ -112,6 +114,7 @@ class AdapterResidency:
         if entry.leases == 0 and entry.slot is not None:
             self.table.remove(entry.slot)
             entry.slot = None
+            self._unleased[adapter] = entry
         if entry.leases == 0 and entry.leave_to is not None:
             self.leave_device(entry, because="retired" if entry.retired else "operator")
         self.listener.changed(entry)
@@ -137,13 +140,11 @@ class AdapterResidency:
     def evictable(self) -> Iterator[Candidate]:
         """Idle adapters on the device that no lease, no pin and no move of a name holds."""
         now_s = self._clock.now_s()
-        for entry in self.resident.values():
-            if entry.is_idle:
-                yield entry.candidate(now_s, in_host=entry.record.id in self.host)
+        yield from (each.candidate(now_s, in_host=each.record.id in self.host) for each in self._unleased.values() if each.is_idle)
 
     def evictable_pages(self, *, besides: AdapterId | None = None) -> int:
         """Pages of those that are evictable, but one."""
-        return sum(len(entry.pages) for adapter, entry in self.resident.items() if adapter != besides and entry.is_idle)
+        return sum(len(entry.pages) for adapter, entry in self._unleased.items() if adapter != besides and entry.is_idle)
 
     def evict_for_room(self, adapters: Iterable[AdapterId], *, by: TenantId | None = None) -> None:
         """Take these off the device to make room for a tenant's request; each must be evictable."""
@@ -176,7 +177,7 @@ class AdapterResidency:
         """Its weights are in these pages."""
         entry.pages = pages
         entry.on_device = True
-        self.resident[entry.record.id] = entry
+        self.resident[entry.record.id] = self._unleased[entry.record.id] = entry
         entry.touch(self._clock.now_s())
 
     def remove(self, adapter: AdapterId) -> None:
@@ -198,7 +199,7 @@ class AdapterResidency:
         pages, entry.pages = entry.pages, []
         self._pool.give_back(pages)
         entry.on_device, entry.displaced_by = False, by
-        del self.resident[entry.record.id]
+        del self.resident[entry.record.id], self._unleased[entry.record.id]
         wanted, entry.leave_to = entry.leave_to, None
         if wanted == "disk":
             self.host.drop(entry.record.id)
@@ -233,8 +234,8 @@ class AdapterResidency:
         held = list(self.holders())
         assert sum(len(entry.pages) + (len(entry.load.pages) if entry.load else 0) for entry in held) == self._pool.count("adapter")
         leased = {entry.slot for entry in held if entry.leases}
-        assert None not in leased
-        assert len(leased) == self.table.num_slots - self.table.num_free
+        assert len(leased - {None}) == len(leased) == self.table.num_slots - self.table.num_free
+        assert self._unleased.keys() == {adapter for adapter, entry in self.resident.items() if not entry.leases}
         for entry in held:
             assert bool(entry.pages) == entry.on_device == (entry.record.id in self.resident), entry.record.id
 
