@@ -67,6 +67,7 @@ class Engine(Readings):
         self.operations = Operations(self._host, self._plane.registrar)
         self._watchdog = Watchdog(self._host, self._loop, stuck_after_s=self._stuck_after_s)
         self.tenants = open_tenants(self._host, self._loop, self.gate)
+        self.tenants.access.on_sign_in = self.schedules.signed_in
         teach_ways_back(self.tenants, self.audit)
         release_team()
         keep_rows(len(self._host.catalog.records), tidy=True)

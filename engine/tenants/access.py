@@ -11,6 +11,8 @@ from engine.gateway.throttle import Throttle
 from engine.registry import keys, users
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from engine.caller import Caller
     from engine.clock import Clock
     from engine.gateway.sessions import Door, Session, Sessions
@@ -31,6 +33,8 @@ class Access:
         self._listens_on_loopback = listens_on_loopback
         self._throttle = Throttle(clock.now_s)
         self._used_s: dict[str, float] = {}
+        self.on_sign_in: Callable[[TenantId], None] = lambda _tenant: None
+        """Hears the tenant of whoever has signed in."""
 
     @property
     def mode(self) -> Literal["local", "network"]:
@@ -65,6 +69,8 @@ class Access:
         if not right or user is None or user.disabled_unix is not None:
             raise Unauthorized("Name or password is wrong.", code="wrong_credentials")
         self._directory.store.later(lambda session: users.note_sign_in(session, name))
+        if user.tenant is not None:
+            self.on_sign_in(user.tenant)
         return self._sessions.begin(name, door)
 
     def sign_out(self, token: str) -> None:

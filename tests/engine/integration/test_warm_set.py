@@ -10,6 +10,7 @@ import pytest
 
 from engine.errors import Conflict, InvalidRequest
 from engine.events import ScheduleRan, WarmSetReturned
+from engine.ids import TenantId
 from engine.registry.store import Store
 from engine.versions.schedules import Schedules, Wish
 from tests.engine.integration.conftest import Make
@@ -95,6 +96,19 @@ async def test_schedules_run_when_they_are_due(engine: Make) -> None:
     await until(lambda: all(one.ran_unix is not None for one in Schedules(served.host, warm=warm).every()))
     again.run_due()
     assert len(asked) == 5
+
+
+async def test_a_sign_in_warms_what_its_tenant_wished(engine: Make) -> None:
+    """The first person of a tenant who signs in brings its adapter to the device."""
+    served = engine()
+    await served.add("x")
+    await served.control("evict", "x", tier="disk")
+    home, password = TenantId("default"), "a long enough password"
+    await asyncio.to_thread(lambda: served.engine.schedules.add(Wish(alias="x", trigger="sign_in", at=None)))
+    await asyncio.to_thread(lambda: served.engine.tenants.users.add("ana", password, role="viewer", tenant=home))
+    await asyncio.to_thread(lambda: served.engine.tenants.access.sign_in("ana", password, "api"))
+    await until(lambda: any(isinstance(event, ScheduleRan) for _, event in served.engine.events().events))
+    assert (await served.row("x")).tier == "device"
 
 
 WISHES = (("daily", "time", "08:00"), ("refused", "time", "08:00"), ("signed", "sign_in", None), ("first", "first_request", None))
