@@ -134,7 +134,7 @@ def test_evict_says_what_it_would_do(visit: Visit, site: str) -> None:
     before = len(httpx.get(f"{site}/poke/calls").json())
     page.get_by_label("Select meridian/quote-mail", exact=True).click()
     page.locator(".bulk").get_by_role("button", name="Evict…").click()
-    dialog = page.locator(".dialog")
+    dialog = page.get_by_role("dialog", name="Evict meridian/quote-mail")
     dialog.get_by_text("The next request for each of them is a cold start.").wait_for()
     assert len(httpx.get(f"{site}/poke/calls").json()) == before
     dialog.get_by_role("button", name="Cancel").click()
