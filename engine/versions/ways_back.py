@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.adapters.entry import Pin
@@ -12,12 +13,15 @@ from engine.desired import Schedule
 from engine.errors import Conflict
 from engine.ids import AdapterId, TenantId
 from engine.report import Thresholds
+from engine.versions.facts import title
 from engine.versions.moves import Change
 from engine.versions.names import servable
 from engine.versions.placements import pin_of
 from engine.versions.undo import alias_of, moved_on
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from engine.audit_record import AuditRecord
     from engine.caller import Caller
     from engine.version import VersionRecord
@@ -25,10 +29,14 @@ if TYPE_CHECKING:
     from engine.versions.service import Versions
 
 UNDO_TIMEOUT_S = 90.0
+GONE = ("retired", "archived")
 
 
 class WaysBack:
-    """Each method is one action's way back; ``teach`` hands them to the audit log."""
+    """Each method is one action's way back; ``teach`` hands them to the audit log.
+
+    Of several steps the last names the line that it takes back: an undo that fails before it can be tried again.
+    """
 
     def __init__(self, versions: Versions, schedules: Schedules) -> None:
         self._versions = versions
@@ -79,26 +87,31 @@ class WaysBack:
             raise moved_on(name.name, None, None if current is None else current.version)
         for key in (line.after or {}).get("retired", []):
             record = self._must(key)
-            if record.state in {"retired", "archived"}:
-                self._versions.retirement.restore(
-                    f"{record.line}@{record.number}", tenant=record.tenant, why=why, caller=caller, undo_of=line.key
-                )
+            if record.state in GONE:
+                self._versions.retirement.restore(title(record), tenant=record.tenant, why=why, caller=caller)
         version = servable(self._must(line.before["version"]), self._versions.host)
         change = Change(name=name, version=version, kind="move", action="alias.move", why=why, undo_of=line.key)
         self._versions.moves.apply(change, caller=caller)
 
     def retire(self, line: AuditRecord, why: str, caller: Caller) -> None:
-        """Ready again, and its names lead to it where nobody has taken them."""
-        tenant = TenantId(line.tenant or "")
-        done = self._versions.retirement.restore(line.object, tenant=tenant, why=why, caller=caller, undo_of=line.key)
-        for alias in (line.before or {}).get("aliases", []):
-            if AliasName(tenant, alias) not in self._catalog.aliases:
-                self._versions.names.create(alias, done.version, tenant=tenant, why=why, caller=caller, undo_of=line.key)
-        for alias, share in (line.before or {}).get("canaries", {}).items():
+        """Ready again, and its names lead to it where nobody has taken them; what an undo that failed has done already stays done."""
+        tenant, before, versions = TenantId(line.tenant or ""), line.before or {}, self._versions
+        record = versions.find.version(line.object, tenant)
+        told: dict[str, Any] = {"tenant": tenant, "why": why, "caller": caller}
+        steps: list[Callable[..., object]] = []
+        if record.state in GONE:
+            steps.append(partial(versions.retirement.restore, line.object, **told))
+        missing = [alias for alias in before.get("aliases", []) if AliasName(tenant, alias) not in self._catalog.aliases]
+        steps += [partial(self._name, alias, record.key, **told) for alias in missing]
+        for alias, share in before.get("canaries", {}).items():
             current = self._catalog.aliases.get(AliasName(tenant, alias))
-            if current is not None and current.canary is None and current.version != done.version.key:
-                names = self._versions.names
-                names.canary(alias, done.version.id, share, tenant=tenant, why=why, caller=caller, undo_of=line.key)
+            if current is not None and current.canary is None and current.version != record.key:
+                steps.append(partial(versions.names.canary, alias, record.id, share, **told))
+        if not steps:
+            raise moved_on(line.object, (line.after or {}).get("state"), record.state)
+        for step in steps[:-1]:
+            step()
+        steps[-1](undo_of=line.key)
 
     def restore(self, line: AuditRecord, why: str, caller: Caller) -> None:
         """Retired again, unless a name leads to it meanwhile."""
@@ -148,6 +161,9 @@ class WaysBack:
         """The thresholds before."""
         tenant = None if line.tenant is None else TenantId(line.tenant)
         self._versions.thresholds.set(Thresholds(**(line.before or {})), tenant=tenant, why=why, caller=caller, undo_of=line.key)
+
+    def _name(self, alias: str, key: int, **told: Any) -> None:  # noqa: ANN401 - as ``create`` has them
+        self._versions.names.create(alias, self._must(key), **told)
 
     def _record(self, key: int | None) -> VersionRecord | None:
         return None if key is None else self._must(key)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from engine.alias import AliasRecord
 from engine.audit_record import AuditRecord
 from engine.caller import SYSTEM
-from engine.errors import AdapterNotFound, Conflict, Forbidden
+from engine.errors import AdapterNotFound, Conflict, Forbidden, RegistryUnavailable
 from engine.ids import TenantId
 from engine.report import Thresholds
 from engine.versions.schedules import Wish
@@ -49,7 +52,7 @@ async def test_each_reversible_action_is_taken_back(engine: Make) -> None:
     assert (served.engine.resolve("x").adapter, served.engine.resolve(second).adapter) == (first, second)
     dropped = await newest(served, "alias.drop")
     steps = await asyncio.to_thread(lambda: [one.action for one in served.engine.audit.lines() if one.undo_of == dropped.key])
-    assert steps == ["alias.move", "version.restore", "version.restore"]
+    assert steps == ["alias.move"]
     await asyncio.to_thread(versions.retirement.retire, "x")
     await undo(served, "version.retire")
     assert served.engine.resolve("x").adapter == first
@@ -98,3 +101,39 @@ async def test_what_cannot_be_taken_back_says_why(engine: Make) -> None:
     viewer = replace(SYSTEM, role="viewer")
     with pytest.raises(Forbidden):
         await asyncio.to_thread(lambda: audit.undo(line.key, caller=viewer))
+
+
+@pytest.mark.parametrize("action", ["version.retire", "alias.drop"])
+async def test_an_undo_that_fails_midway_can_be_tried_again(engine: Make, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
+    """The version is ready again and a name is not: the line does not count as taken back, and the next try does what is left, once."""
+    served = engine()
+    versions, audit = served.engine.versions, served.engine.audit
+    await served.add("x", AdapterRecipe(seed=1))
+    record = versions.find.version("x", None)
+    names = {"x"}
+    if action == "version.retire":
+        names.add("y")
+        await asyncio.to_thread(versions.names.create, "y", record, tenant=record.tenant)
+        await asyncio.to_thread(versions.retirement.retire, "x")
+    else:
+        await served.unregister("x")
+    line = await newest(served, action)
+    apply, tries = versions.moves.apply, itertools.count(2 - len(names))
+
+    def fails_at_the_last_name(*given: Any, **more: Any) -> AliasRecord:
+        if next(tries) == 1:
+            raise RegistryUnavailable("The disk is full.")
+        return apply(*given, **more)
+
+    monkeypatch.setattr(versions.moves, "apply", fails_at_the_last_name)
+    with pytest.raises(RegistryUnavailable):
+        await asyncio.to_thread(audit.undo, line.key)
+    assert await asyncio.to_thread(audit.undone, [line]) == {}
+    assert versions.find.version(f"x@{record.number}", None).state == "ready"
+    assert {alias.name for alias in served.host.catalog.aliases} == names - {max(names)}
+    done = await asyncio.to_thread(audit.undo, line.key)
+    assert await asyncio.to_thread(audit.undone, [line]) == {line.key: done.key}
+    assert {alias.name for alias in served.host.catalog.aliases} == names
+    with pytest.raises(Conflict) as caught:
+        await asyncio.to_thread(audit.undo, line.key)
+    assert caught.value.code == "already_undone"
