@@ -63,7 +63,7 @@ def _words(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return f"{value:,}"
+        return f"{fmt.percent(value, 0)} %" if name.endswith("share") else f"{value:,}"
     if isinstance(value, dict):
         return ", ".join(f"{each.removesuffix('_unix')} {_words(each, own)}" for each, own in value.items() if own is not None) or fmt.DASH
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

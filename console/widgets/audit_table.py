@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from nicegui import ui
 
 from console import format as fmt
+from console.audit_summary import summary
 from console.audit_view import SPANS
-from console.record_diff import as_csv, as_jsonl, differences
+from console.record_diff import as_csv, as_jsonl
 from console.widgets.elements import box, button, choice, drawing, enable, field, icon_svg, say, text
 from console.widgets.grid import Cell, Column, Grid, words
 
@@ -32,9 +32,6 @@ COLUMNS: Final = (
 FILTERS: Final = (("by", "Who"), ("action", "Action"), ("object", "Object"), ("tenant", "Tenant"))
 EXPORTED: Final = 50_000
 FORMATS: Final[dict[str, Callable[[Iterable[AuditRecord]], bytes]]] = {"csv": as_csv, "jsonl": as_jsonl}
-SHOWN_CHANGES: Final = 3
-DIGEST: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24,}\b")
-"""A row shows its first eight digits, as the list of adapters does; the drawer shows all."""
 
 
 def audit_bar(view: AuditView) -> None:
@@ -143,20 +140,13 @@ def _row(line: AuditRecord, view: AuditView, now_unix: float) -> dict[str, Any]:
         [words(line.by, "name")],
         [words(line.action, "code")],
         [words(line.object, "name")],
-        [words("taken back", "tag"), words(summary(line), "muted")] if line.key in view.undone else [words(summary(line), "muted")],
+        [*_tags(line, view), words(summary(line), "muted")],
         [words(line.tenant or "all", "" if line.tenant else "faint")],
     ]
     return {"id": str(line.key), "name": line.object, "cells": cells}
 
 
-def summary(line: AuditRecord) -> str:
-    """What changed, or the reason where nothing did."""
-    changed = [each for each in differences(line.before, line.after) if each.is_change]
-    parts = [
-        f"{each.name} {each.before if each.before is not None else fmt.DASH} → {each.after if each.after is not None else fmt.DASH}"
-        for each in changed
-    ]
-    if line.before is None or line.after is None:
-        parts = [f"{each.name} {each.after or each.before}" for each in changed if (each.after or each.before) != fmt.DASH]
-    more = f", {len(parts) - SHOWN_CHANGES} more" if len(parts) > SHOWN_CHANGES else ""
-    return DIGEST.sub(r"\1", ", ".join(parts[:SHOWN_CHANGES])) + more or line.why or fmt.DASH
+def _tags(line: AuditRecord, view: AuditView) -> list[Cell]:
+    """What it took back, or that it was."""
+    tags = [words(f"takes back {line.undo_of:,}", "tag")] if line.undo_of is not None else []
+    return [*tags, words("taken back", "tag")] if line.key in view.undone else tags

@@ -49,8 +49,8 @@ def memory_card(live: Live) -> None:
 def device_words(live: Live) -> str:
     """What the device is; on CPU it says that it is a budget."""
     device = live.feed.snapshot.device
-    what = " · ".join(part for part in (device.name, f"{device.base} {fmt.precision(device.dtype)}".strip()) if part)
-    return f"a budget of host memory · {what}" if device.kind == "cpu" else what
+    where = "a budget of host memory" if device.kind == "cpu" else device.name
+    return " · ".join(part for part in (where, f"{device.base} {fmt.precision(device.dtype)}".strip()) if part)
 
 
 def memory_bar(live: Live, *, bracket: bool) -> Element:

@@ -102,7 +102,11 @@ def of_limit(used: int, limit: int | None, *, width_px: int = 36) -> list[Cell]:
     parts: list[Cell] = [bar([("f-queue", share), ("track", 1 - share)], width_px)] if limit is not None and width_px else []
     if limit is not None and used >= NEARLY * limit:
         parts.append(glyph("warn", "warn"))
-    return [*parts, words(fmt.tokens(used), "n" if used else "n zero"), words(f" / {fmt.tokens(limit)}", "of")]
+    return [
+        *parts,
+        words(fmt.tokens(used), "n" if used else "n zero"),
+        words(f" / {fmt.tokens(limit)}", "of unlimited" if limit is None else "of"),
+    ]
 
 
 def _why(line: TenantLine) -> list[Cell]:

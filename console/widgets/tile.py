@@ -48,6 +48,10 @@ def tile(live: Live, label: str, series: str, read: Callable[[EngineSnapshot], R
         say(beside, reading.beside)
         mark.content = icon_svg("warn", "warn") if reading.warns else ""
         path = live.feed.spark(series, width, height)
-        line.content = f'<svg class="spark" viewBox="0 0 {width} {height}" aria-hidden="true"><path d="{path}"/></svg>' if path else ""
+        line.content = (
+            f'<svg class="spark" viewBox="0 0 {width} {height}" preserveAspectRatio="xMaxYMid" aria-hidden="true"><path d="{path}"/></svg>'
+            if path
+            else ""
+        )
 
     live.every(update)

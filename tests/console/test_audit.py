@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from console.audit_summary import summary
 from console.audit_view import AuditQuery
 from console.record_diff import as_csv, as_jsonl, differences
-from console.widgets.audit_table import summary
 from engine import AuditRecord
 from tests.console.conftest import SignIn
 
@@ -67,11 +67,30 @@ def test_differences_begin_with_what_changed() -> None:
     ]
 
 
-def test_a_row_says_what_changed_in_words() -> None:
-    """A field with fields of its own reads as words, and a digest is its first eight digits; neither is JSON."""
-    pinned = replace(LINE, before={"pin": None}, after={"pin": {"by": "ana", "reason": "hot all day", "until_unix": None}})
-    assert summary(pinned) == "pin – → by ana, reason hot all day"
-    assert summary(replace(LINE, before=None, after={"adapter": "36f1daf371e2d2326cd371ce9ea35a16"})) == "adapter 36f1daf3"
+PIN = {"tier": "device", "by": "ana", "reason": "hot all day", "until_unix": None}
+NAME = {"version": 4, "adapter": "36f1daf371e2d2326cd371ce9ea35a16", "canary": None, "canary_version": None, "canary_share": 0.0}
+TRIED = {**NAME, "canary": "7aa5ff2171e2d2326cd371ce9ea35a16", "canary_version": 5, "canary_share": 0.25}
+CHANGES = {
+    "version.pin": ({"pin": None}, {"pin": PIN, "tier": "device"}, "device, no end, “hot all day”"),
+    "version.unpin": ({"pin": PIN}, {"pin": None, "tier": "device"}, "was device, no end, “hot all day”"),
+    "version.warm": ({"pin": None}, {"pin": None, "tier": "host"}, "to host"),
+    "version.retire": ({"state": "ready"}, {"state": "retired"}, "ready → retired"),
+    "adapter.register": (None, {**NAME, "number": 2, "source": "/data/acme/tone"}, "version 2, 36f1daf3, from tone"),
+    "alias.move": (NAME, {**TRIED, "adapter": TRIED["canary"], "canary_share": 0.0, "canary": None}, "36f1daf3 → 7aa5ff21"),
+    "alias.canary": (NAME, TRIED, "25 % to 7aa5ff21"),
+    "alias.drop": (TRIED, None, "was 36f1daf3, canary ended"),
+    "limits.set": (LINE.before, LINE.after, "running requests – → 8"),
+    "user.add": (None, {"role": "viewer", "tenant": "acme", "disabled_unix": None}, "role viewer, tenant acme"),
+    "key.revoke": ({"revoked_unix": None, "name": "ci"}, {"revoked_unix": 0, "name": "ci"}, "revoked – → 1970-01-01 00:00:00 UTC"),
+    "user.password": (None, None, LINE.why),
+}
+
+
+@pytest.mark.parametrize("action", CHANGES)
+def test_a_row_says_what_changed_in_words(action: str) -> None:
+    """What an operator would say of it: no field that is as it was, no name of a field, no digest in full, no zero share."""
+    before, after, words = CHANGES[action]
+    assert summary(replace(LINE, action=action, before=before, after=after)) == words
 
 
 def test_exports_keep_every_field() -> None:
