@@ -81,4 +81,4 @@ async def test_a_retired_canary_leaves_the_name(engine: Make, tiny_base: Path) -
     alias = served.host.catalog.aliases[X]
     assert (alias.canary, alias.canary_share) == (canary, 0.5)
     lines = await asyncio.to_thread(served.engine.audit.lines)
-    assert [one.action for one in lines if one.undo_of == line.key] == ["alias.canary", "version.restore"]
+    assert [one.action for one in lines if one.undo_of == line.key] == ["alias.canary"]
