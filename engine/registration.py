@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from engine.caller import Caller
     from engine.ids import TenantId
     from engine.model_host import ModelHost
+    from engine.models.spec import ModelSpec
     from engine.registered import RegisterCall, ValidationReport
     from engine.registry.catalog import Registered
     from engine.report import Scores
@@ -129,9 +130,9 @@ class Registrar:
         finally:
             release_team()
 
-    def parse(self, folder: Path, *, compatible_base: bool) -> ParsedAdapter:
-        """Read and check a folder. Raises AdapterRefused."""
-        spec = self._host.parts.spec
+    def parse(self, folder: Path, *, compatible_base: bool, spec: ModelSpec | None = None) -> ParsedAdapter:
+        """Read and check a folder for the base that serves, or for that of ``spec``. Raises AdapterRefused."""
+        spec = spec or self._host.parts.spec
         return parse_adapter(folder, spec, max_rank=self._settings.max_rank, base_digest=spec.digest, compatible_base=compatible_base)
 
     def pack(self, parsed: ParsedAdapter) -> PackedAdapter:

@@ -1,4 +1,4 @@
-"""``/api/bases``: bases seen here, what another would stop, and registering again what was for another."""
+"""``/api/bases``: bases seen here, what another would stop, and the operation that registers again what was for another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from fastapi.responses import Response
 from engine.api.aliases import answer, tenant_in, version_json
 from engine.api.auth import operator_of, viewer_of
 from engine.api.body import read_body
+from engine.api.imports import begin_import
 from engine.api.version_bodies import ReregisterBody
+from engine.intake.importing import Import
 
 if TYPE_CHECKING:
     from engine.engine import Engine
@@ -43,8 +45,8 @@ def bases_router(engine: Engine) -> APIRouter:
     async def reregister(request: Request) -> Response:
         caller = operator_of(request)
         body = await read_body(request, ReregisterBody) if await request.body() else ReregisterBody()
-        work = partial(engine.versions.bases.reregister, compatible_base=bool(body.compatible_base), caller=caller)
-        return answer({"results": await anyio.to_thread.run_sync(work)})
+        ask = Import(kind="base", source=body.source or "", tenant=body.tenant or "", compatible_base=body.compatible_base)
+        return await begin_import(engine, ask, dry_run=body.dry_run, offset=body.offset, limit=body.limit, caller=caller)
 
     return router
 

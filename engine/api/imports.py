@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 1000
 DEFAULT_ROWS = 100
 ACCEPTED = 202
+SHOWN_OPTIONS = frozenset({"source", "alias", "replace", "compatible_base", "base_digest"})
 VERBS: tuple[Literal["cancel", "resume", "retry"], ...] = ("cancel", "resume", "retry")
 
 
@@ -62,7 +63,7 @@ def imports_router(engine: Engine) -> APIRouter:
         caller.need("operator")  # before the body is looked at; the service asks again
         body = await read_body(request, ImportBody)
         ask = _import_of(body)
-        return await _begin(engine, ask, dry_run=body.dry_run, offset=body.offset, limit=body.limit, caller=caller)
+        return await begin_import(engine, ask, dry_run=body.dry_run, offset=body.offset, limit=body.limit, caller=caller)
 
     @router.post("/uploads")
     async def post_upload(request: Request) -> Response:
@@ -118,7 +119,7 @@ def _import_of(body: ImportBody) -> Import:
     )
 
 
-async def _begin(engine: Engine, ask: Import, *, dry_run: bool, offset: int, limit: int, caller: Caller) -> Response:
+async def begin_import(engine: Engine, ask: Import, *, dry_run: bool, offset: int, limit: int, caller: Caller) -> Response:
     """200 with what would be, or 202 with the operation."""
     if dry_run:
         told = await register_in_thread(partial(engine.operations.dry_run, ask, offset=offset, limit=limit, caller=caller))
@@ -146,7 +147,7 @@ async def _take_upload(engine: Engine, request: Request) -> Response:
             compatible_base=bool(flag(query, "compatible_base")),
         )
         offset, limit = number(query, "offset", default=0), number(query, "limit", default=DEFAULT_ROWS, most=MOST_ROWS)
-        answer = await _begin(engine, ask, dry_run=dry_run, offset=offset, limit=limit, caller=caller)
+        answer = await begin_import(engine, ask, dry_run=dry_run, offset=offset, limit=limit, caller=caller)
         started = not dry_run
         return answer
     finally:
@@ -168,7 +169,7 @@ async def _write(chunks: AsyncIterator[bytes], path: Path, *, most: int) -> None
 
 def _operation_json(one: Progress) -> dict[str, Any]:
     record = asdict(one.record)
-    options = {name: value for name, value in record.pop("options").items() if name in {"source", "alias", "replace", "compatible_base"}}
+    options = {name: value for name, value in record.pop("options").items() if name in SHOWN_OPTIONS}
     waiting = one.record.total - one.record.done - one.record.failed
     return {**record, "options": options, "waiting": waiting, "per_s": one.per_s, "eta_s": one.eta_s}
 

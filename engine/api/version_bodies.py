@@ -52,7 +52,12 @@ class GateBody(WhyBody):
     max_drop: float = Field(0.02, ge=0, le=1)
 
 
-class ReregisterBody(WhyBody):
-    """``POST /api/bases/reregister``."""
+class ReregisterBody(StrictBody):
+    """``POST /api/bases/reregister``. ``source`` is the folder of a base that does not serve yet, for a dry run."""
 
-    compatible_base: bool | None = None
+    source: str | None = None
+    tenant: str | None = Field(None, max_length=64)
+    compatible_base: bool = False
+    dry_run: bool = False
+    offset: int = Field(0, ge=0)
+    limit: int = Field(100, ge=1, le=1000)

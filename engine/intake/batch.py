@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.alias import AliasName
-from engine.errors import AdapterRefused, LoradeckError
+from engine.errors import AdapterRefused, Conflict, LoradeckError
 from engine.ids import AdapterId, TenantId
 from engine.intake.row import Fault
 from engine.operation import ItemRecord
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from engine.adapters.peft import ParsedAdapter
     from engine.caller import Caller
     from engine.intake.row import ImportRow
+    from engine.intake.upgrade import Upgrade
     from engine.model_host import ModelHost
     from engine.operation import Outcome
     from engine.registration import Registrar
@@ -50,7 +51,7 @@ class Judged:
         parsed = self.parsed
         return {
             "adapter": self.adapter,
-            **({} if parsed is None else {"rank": parsed.rank, "matched": parsed.num_matched, "warnings": list(parsed.warnings)}),
+            **({} if parsed is None else _found(parsed)),
         }
 
 
@@ -74,12 +75,16 @@ class Ended:
 
 
 class Batch:
-    """Judges and takes in. ``upload`` is the archive that rows' sources are folders of; None takes sources as they are."""
+    """Judges and takes in. ``upload`` is the archive that rows' sources are folders of; None takes sources as they are.
 
-    def __init__(self, host: ModelHost, registrar: Registrar, *, upload: Path | None, caller: Caller) -> None:
+    With an ``upgrade`` rows are judged for its base, and a name is taken in only while it still leads to a version of another one.
+    """
+
+    def __init__(self, host: ModelHost, registrar: Registrar, *, upload: Path | None, upgrade: Upgrade | None, caller: Caller) -> None:
         self._host = host
         self._registrar = registrar
         self._upload = upload
+        self._upgrade = upgrade
         self._caller = caller
 
     def judge(self, row: ImportRow) -> Judged:
@@ -127,7 +132,9 @@ class Batch:
             new = [_new(one, record) for one, record in zip(prepared, adopted, strict=True)]
             items = [item_of(one.number, one.judged) for one in prepared]
             movable = {one.alias for one, ready in zip(new, prepared, strict=True) if ready.judged.row.replace}
-            self._registrar.serve(new, replace=movable, caller=self._caller, also=lambda session: also(session, items))
+            self._registrar.serve(
+                new, replace=movable, caller=self._caller, also=lambda session: also(session, items), proven=self._still_waits
+            )
         finally:
             host.call(lambda: self._let_go(adopted))
         return items
@@ -141,9 +148,11 @@ class Batch:
         if row.fault is not None:
             return Judged(row=row, outcome="rejected", fault=row.fault)
         alias = _alias(row)
+        current = self._host.catalog.aliases.get(alias)
         try:
-            with self._opened(row) as folder:
-                parsed = self._registrar.parse(folder, compatible_base=bool(row.compatible_base))
+            if self._upgrade is not None and not self._upgrade.waits(alias):
+                return Judged(row=row, outcome="unchanged", adapter=None if current is None else current.adapter)
+            parsed = self._parse(row, alias)
             current = self._host.catalog.aliases.get(alias)
             if current is not None and current.adapter == parsed.id:
                 return Judged(row=row, outcome="unchanged", adapter=parsed.id)
@@ -153,6 +162,20 @@ class Batch:
         finally:
             release_team()
         return Judged(row=row, outcome="new" if current is None else "updated", adapter=parsed.id, parsed=parsed)
+
+    def _parse(self, row: ImportRow, alias: AliasName) -> ParsedAdapter:
+        upgrade = self._upgrade
+        with self._opened(row) as folder:
+            spec = None if upgrade is None else upgrade.spec
+            parsed = self._registrar.parse(folder, compatible_base=bool(row.compatible_base), spec=spec)
+        return parsed if upgrade is None else upgrade.compared(parsed, alias)
+
+    def _still_waits(self, one: NewVersion) -> NewVersion:
+        """While its name is held: what somebody moved since the row was read stays where it is. Raises Conflict."""
+        if self._upgrade is not None and not self._upgrade.waits(one.alias):
+            message = f"The alias {one.alias.name!r} leads to a version of this base by now."
+            raise Conflict(message, code="alias_moved", param="alias", found=one.alias.name)
+        return one
 
     def _rejected(self, row: ImportRow, error: LoradeckError, record: VersionRecord | None = None) -> Judged:
         refused = None
@@ -174,6 +197,11 @@ class Batch:
             with sources.staging.room() as room:
                 sources.unpack(self._upload, row.source, into=room)
                 yield room
+
+
+def _found(parsed: ParsedAdapter) -> dict[str, Any]:
+    facts = {"rank": parsed.rank, "matched": parsed.num_matched, "base_proof": parsed.base_proof}
+    return {**facts, "warnings": list(parsed.warnings)}
 
 
 def _alias(row: ImportRow) -> AliasName:

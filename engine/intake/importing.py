@@ -1,4 +1,4 @@
-"""What an import brings: rows from a manifest, from a scan of a prefix, or from an uploaded archive."""
+"""What an import brings: rows from a manifest, from a scan of a prefix, or from an uploaded archive; of a base, ``upgrade`` knows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.intake.manifest import Format
     from engine.intake.sources import Sources
 
-Kind = Literal["manifest", "scan", "upload"]
+Kind = Literal["manifest", "scan", "upload", "base"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Import:
 
     kind: Kind
     source: str = ""
-    """Of a manifest's file, or the prefix to scan."""
+    """Of a manifest's file, the prefix to scan, or the folder of a base; "" is the base that serves."""
     manifest: str = ""
     """A manifest's text, in place of ``source``."""
     form: Format | None = None

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.caller import SYSTEM
-from engine.errors import InvalidRequest, LoradeckError
-from engine.intake.allow_list import AllowList
-from engine.models.config import read_spec
-from engine.registered import RegisterCall
+from engine.intake.upgrade import read_base
 from engine.registry import bases
-from engine.weights.digest import base_digest
 
 if TYPE_CHECKING:
     from engine.alias import AliasRecord
@@ -20,7 +15,6 @@ if TYPE_CHECKING:
     from engine.ids import TenantId
     from engine.model_host import ModelHost
     from engine.models.spec import ModelSpec
-    from engine.registration import Registrar
     from engine.registry.bases import BaseRow
     from engine.version import VersionRecord
 
@@ -47,22 +41,11 @@ class BasePreview:
     stops: tuple[Fate, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Again:
-    """How a registration for the served base went. ``refusal`` is empty where it serves."""
-
-    alias: str
-    tenant: TenantId
-    source: str
-    refusal: str
-
-
 class Bases:
     """What is registered, seen from the base."""
 
-    def __init__(self, host: ModelHost, registrar: Registrar) -> None:
+    def __init__(self, host: ModelHost) -> None:
         self._host = host
-        self._registrar = registrar
 
     @property
     def served(self) -> str:
@@ -78,34 +61,15 @@ class Bases:
     def preview(self, folder: str, *, caller: Caller = SYSTEM) -> BasePreview:
         """What would stop serving if the engine were started with the base in ``folder``. Raises SourceNotAllowed or BaseRefused."""
         caller.need("operator")
-        settings = self._host.parts.settings
-        place = AllowList(settings.allowed_sources).admit(folder)
-        if not isinstance(place, Path):
-            message = "A base is a folder on this machine."
-            raise InvalidRequest(message, param="source", expected="a folder", found=folder[:80])
-        spec = read_spec(place)
-        digest = base_digest(place, spec, data=settings.data)
-        stops = [] if digest == self.served else [self._fate(alias, spec) for alias in self._serving(caller)]
-        return BasePreview(digest=digest, name=spec.name, is_served=digest == self.served, stops=tuple(stops))
+        spec = read_base(folder, self._host.parts.settings)
+        is_served = spec.digest == self.served
+        stops = [] if is_served else [self._fate(alias, spec) for alias in self._serving(caller)]
+        return BasePreview(digest=spec.digest, name=spec.name, is_served=is_served, stops=tuple(stops))
 
     def stranded(self, *, caller: Caller = SYSTEM) -> list[Fate]:
         """Names that lead to a version of another base than the one that serves."""
         caller.need("viewer")
         return [self._fate(alias, self._host.parts.spec) for alias in self._stranded(caller)]
-
-    def reregister(self, *, compatible_base: bool = False, caller: Caller = SYSTEM) -> list[Again]:
-        """Register what the stranded names came from for the served base, through the gate, one by one."""
-        caller.need("operator")
-        done = []
-        for alias in self._stranded(caller):
-            source, refusal = self._host.catalog.records[alias.version].source, ""
-            try:
-                call = RegisterCall(source=source, alias=alias.alias, replace=True, compatible_base=compatible_base, why="base upgrade")
-                self._registrar.register(call, caller=caller)
-            except LoradeckError as error:
-                refusal = error.message
-            done.append(Again(alias=alias.name, tenant=alias.tenant, source=source, refusal=refusal))
-        return done
 
     def _serving(self, caller: Caller) -> list[AliasRecord]:
         catalog = self._host.catalog

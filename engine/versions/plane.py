@@ -51,7 +51,7 @@ def open_plane(host: ModelHost, loop: EngineLoop, control: Control) -> Plane:
     placements = Placements(host, loop, control, now_unix=time.time)
     versions = Versions(host, placements)
     registrar = Registrar(host, host.parts.settings, versions)
-    versions.bases = Bases(host, registrar)
+    versions.bases = Bases(host)
 
     def warm(tenant: TenantId, alias: str, tier: Tier) -> None:
         found = host.catalog.resolve(alias, tenant)

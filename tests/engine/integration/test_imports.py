@@ -134,7 +134,7 @@ async def test_cancel_resume_retry(engine: Make, monkeypatch: pytest.MonkeyPatch
     operation = await start(served, listed(folders))
     await until(lambda: now(served, operation).record.done >= 2)
     assert (await asyncio.to_thread(operations.cancel, operation, caller=LOCAL)).record.state == "cancelled"
-    await until(lambda: operations._work is None)
+    await until(lambda: operations._worker.work is None)
     stood = now(served, operation).record
     assert 2 <= stood.done < 30
     await asyncio.to_thread(operations.resume, operation, caller=LOCAL)
