@@ -9,7 +9,7 @@ from console import format as fmt
 if TYPE_CHECKING:
     from engine import OperationRecord, Progress
 
-KINDS: Final = {"import.manifest": "Manifest", "import.scan": "Prefix", "import.upload": "Archive"}
+KINDS: Final = {"import.manifest": "Manifest", "import.scan": "Prefix", "import.upload": "Archive", "import.base": "Base upgrade"}
 STATES: Final = {
     "reading": ("unknown", "unknown"),
     "queued": ("paused", "paused"),
@@ -32,6 +32,8 @@ UNFINISHED: Final = frozenset({"reading", "queued", "running"})
 def title(record: OperationRecord) -> str:
     """What was imported, and from where."""
     source = record.options.get("source") or ""
+    if record.kind == "import.base":
+        source = f"to {fmt.digest(record.options.get('base_digest', ''))}"
     return f"{KINDS.get(record.kind, record.kind)}{f' {source}' if source else ''}"
 
 

@@ -116,7 +116,7 @@ MAY_CATCH_ALL: dict[str, str] = {
     "engine/registry/store.py::_run": "hands a bug of ours to the threads that wait, which else would wait for ever",
     "engine/registry/change.py::tell": "hands a fault in what memory does after a commit to the thread that waits",
     "engine/registry/store.py::_do": "hands what a change raised to the thread that waits for it",
-    "engine/intake/operations.py::_run": "the intake thread's last line: a fault ends the operation, which says so, never the thread",
+    "engine/intake/worker.py::_run": "the intake thread's last line: a fault ends the operation, which says so, never the thread",
     "engine/loop.py::run": "hands what a command raised to the thread that waits for it",
     "engine/tokenizing/tokenizer.py::load": "tokenizers raises plain Exception for a file that it cannot read",
 }

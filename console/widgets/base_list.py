@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from nicegui import background_tasks
 
 from console import format as fmt
+from console.import_actions import ImportActions
 from console.widgets.elements import box, button, enable, field, icon, text
 from console.widgets.grid import Column, Grid, glyph, words
 from console.widgets.refusal import refusal
+from console.widgets.upgrade_dialog import upgrade_dialog
 from engine import LoradeckError
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class BaseList:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
+        self._imports = ImportActions(desk.engine, desk.toasts)
         why_not = desk.why_not("operator")
         with box("card table-card base-list", "section").props('aria-label="Bases"'):
             with box("card-head"):
@@ -64,24 +67,13 @@ class BaseList:
         if stranded:
             with self._stranded:
                 _fates(stranded, f"{fmt.plural(len(stranded), 'alias').replace('aliass', 'aliases')} of another base cannot serve")
-                again = button("Register again", self._again, small=True)
-                why_not = self.desk.why_not("operator")
-                enable(again, not why_not, why_not)
-
-    async def _again(self) -> None:
-        got = await self.desk.do("Not registered again", self.desk.engine.versions.bases.reregister)
-        if got is not None:
-            refused = [each for each in got[0] if each.refusal]
-            self.desk.toasts.show(
-                f"Registered {len(got[0]) - len(refused):,} of {len(got[0]):,} again"
-                + (f"; {refused[0].alias}: {refused[0].refusal}" if refused else "")
-            )
-        self.refresh()
+                self._dry_run("Register again…")
 
     async def _preview(self) -> None:
         self._found.clear()
+        folder = str(self._folder.value or "").strip()
         try:
-            found = await self.desk.ask(self.desk.engine.versions.bases.preview, str(self._folder.value or "").strip())
+            found = await self.desk.ask(self.desk.engine.versions.bases.preview, folder)
         except LoradeckError as error:
             with self._found:
                 refusal("Not a base that can serve", error)
@@ -93,6 +85,12 @@ class BaseList:
                 _line("check", "ok", f"{found.name}, {fmt.digest(found.digest)}: no alias would stop.")
             else:
                 _fates(found.stops, f"With {found.name}, {fmt.digest(found.digest)}, {len(found.stops):,} of the names would stop")
+                self._dry_run("What would register again…", folder=folder, name=found.name)
+
+    def _dry_run(self, label: str, **base: str) -> None:
+        look = button(label, lambda: upgrade_dialog(self._imports, self.refresh, **base), small=True)
+        why_not = self.desk.why_not("operator")
+        enable(look, not why_not, why_not)
 
 
 def _fates(fates: Sequence[Fate], title: str) -> None:

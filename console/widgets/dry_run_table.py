@@ -20,6 +20,10 @@ COLUMNS: Final = (
     Column(key="alias", label="Alias", width="minmax(120px,1fr)"),
     Column(key="why", label="Source, or why not", width="minmax(160px,1.6fr)"),
 )
+PROOFS: Final = {"proven": ("check", "ok"), "declared": ("arrow", "muted")}
+"""By what a name would serve on another base: its training record, or what somebody says."""
+ORDER: Final = ("new", "updated", "proven", "declared", "unchanged", "rejected")
+WORDS: Final = {word: (OUTCOMES | PROOFS)[word] for word in ORDER}
 
 
 class DryRunTable:
@@ -41,18 +45,19 @@ class DryRunTable:
 
     def _show(self, page: DryRun) -> None:
         self._page = page
-        self._grid.show([_row(judged) for judged in page.rows])
+        words_ = [_word(judged, self._request.kind) for judged in page.rows]
+        self._grid.show([_row(judged, word) for judged, word in zip(page.rows, words_, strict=True)])
         say(self._span, f"rows {page.offset + 1:,}–{page.offset + len(page.rows):,} of {page.total:,}")
         enable(self._before, page.offset > 0)
         enable(self._after, page.offset + len(page.rows) < page.total)
-        counts = Counter(judged.outcome for judged in page.rows)
+        counts = Counter(words_)
         self._sums.clear()
         with self._sums:
-            for outcome in ("new", "updated", "unchanged", "rejected"):
-                if counts[outcome]:
+            for word in WORDS:
+                if counts[word]:
                     with box("status"):
-                        icon(*OUTCOMES[outcome])
-                        text(f"{counts[outcome]:,} {outcome}")
+                        icon(*WORDS[word])
+                        text(f"{counts[word]:,} {word}")
 
     async def _turn(self, by: int) -> None:
         enable(self._before, enabled=False)
@@ -67,12 +72,21 @@ class DryRunTable:
             self._show(page)
 
 
-def _row(judged: Judged) -> dict[str, Any]:
+def _word(judged: Judged, kind: str) -> str:
+    """What would become of a row; of a name under another base, by what it would serve."""
+    if kind != "base" or judged.outcome != "updated":
+        return judged.outcome
+    return "proven" if judged.facts.get("base_proof") == "recorded" else "declared"
+
+
+def _row(judged: Judged, word: str) -> dict[str, Any]:
     row, fault = judged.row, judged.fault
     why = [words(row.source, "code why-text")] if fault is None else [words(fault.message, "why-text"), words(fault.code, "code")]
+    if word in PROOFS:
+        why += [words(warning, "why-text faint") for warning in judged.facts.get("warnings", ())]
     cells = [
         [words(str(row.line), "faint")],
-        [glyph(*OUTCOMES[judged.outcome]), words(judged.outcome)],
+        [glyph(*WORDS[word]), words(word)],
         [words(row.alias, "name") if row.alias else words("no alias", "faint")],
         why,
     ]

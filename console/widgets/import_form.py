@@ -34,14 +34,15 @@ MAX_PASTED_BYTES: Final = 64 * 2**20
 class ImportForm:
     """Source fields, a dry run, Apply. Belongs to its dialog; each way adds its own fields."""
 
-    def __init__(self, actions: ImportActions, close: Callable[[], None]) -> None:
+    NOUN = "row"
+    why_not_apply = ""
+    """Why what was looked at cannot be applied; empty where it can."""
+
+    def __init__(self, actions: ImportActions, close: Callable[[], object]) -> None:
         self._actions, self._close = actions, close
-        self._replace = False
         with box("form"):
             self._fields()
-            self._tenant = self._field("Tenant", "", "Of rows that name none", value=actions.caller.tenant or DEFAULT_TENANT)
-            text("If taken", "label")
-            taken_choice(self._choose_taken)
+            self._rules()
         self._report = box("preview")
         with box("dialog-foot"):
             self._hint = text("A dry run reads every file it shows and changes nothing.", "hint")
@@ -52,6 +53,13 @@ class ImportForm:
     def _fields(self) -> None:
         """Those of this way."""
         raise NotImplementedError
+
+    def _rules(self) -> None:
+        """Whose rows are, and what becomes of a name that is taken."""
+        self._replace = False
+        self._tenant = self._field("Tenant", "", "Of rows that name none", value=self._actions.caller.tenant or DEFAULT_TENANT)
+        text("If taken", "label")
+        taken_choice(self._choose_taken)
 
     def _request(self) -> Import:
         """What the fields say. Raises InvalidRequest where one is missing."""
@@ -92,8 +100,8 @@ class ImportForm:
         self._report.clear()
         with self._report:
             DryRunTable(request, first, self._actions)
-        self._apply_button.default_slot.children[0].text = f"Apply {fmt.plural(first.total, 'row')}"  # type: ignore[attr-defined]
-        enable(self._apply_button, enabled=True)
+        self._apply_button.default_slot.children[0].text = f"Apply {fmt.plural(first.total, self.NOUN)}"  # type: ignore[attr-defined]
+        enable(self._apply_button, not self.why_not_apply, self.why_not_apply)
 
     async def _apply(self) -> None:
         enable(self._apply_button, enabled=False, why_not="Under way")
@@ -104,10 +112,13 @@ class ImportForm:
             return
         self._started()
         self._close()
-        follow(started, self._actions)
+        follow(started, self._actions, self._ended)
 
     def _started(self) -> None:
         """The operation has what it needs."""
+
+    def _ended(self) -> None:
+        """The operation has come to its end, while the page is still there."""
 
     def _refused(self, error: LoradeckError) -> None:
         self._report.clear()

@@ -11,6 +11,8 @@ from console.widgets.elements import box, button, icon, say, text
 from engine import LoradeckError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from console.import_actions import ImportActions
     from engine import Progress
 
@@ -18,8 +20,8 @@ LOOK_EVERY_S: Final = 1.0
 STAYS_S: Final = 10.0
 
 
-def follow(first: Progress, actions: ImportActions) -> None:
-    """Show it until it ends, then how it ended."""
+def follow(first: Progress, actions: ImportActions, on_end: Callable[[], None] = lambda: None) -> None:
+    """Show it until it ends, then how it ended; ``on_end`` hears of that."""
     with actions.toasts.keep("toast operation") as toast:
         with box("toast-line"):
             icon("operations")
@@ -48,6 +50,7 @@ def follow(first: Progress, actions: ImportActions) -> None:
             say(words, ended(now.record))
             cancel.set_visibility(False)
             timer.deactivate()
+            on_end()
             ui.timer(STAYS_S, lambda: actions.toasts.close(toast), once=True)
 
         async def stop() -> None:

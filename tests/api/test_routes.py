@@ -85,7 +85,7 @@ ROUTES: dict[tuple[str, str], tuple[str, int]] = {
     ("POST", "/api/audit/{key}/undo"): ("operator", 400),
     ("GET", "/api/bases"): ("viewer", 200),
     ("GET", "/api/bases/preview"): ("operator", 404),
-    ("POST", "/api/bases/reregister"): ("operator", 404),
+    ("POST", "/api/bases/reregister"): ("operator", 400),
 }
 KEYS: list[dict[str, str]] = [
     {},

@@ -58,7 +58,7 @@ class ScriptedOperations:
             kind=f"import.{request.kind}",
             state="running",
             tenant=None,
-            options=request.options,
+            options=request.options | {"base_digest": "b" * 64},
             total=len(rows),
             created_unix=time.time(),
             created_by=caller.name,
@@ -114,6 +114,9 @@ class ScriptedOperations:
     def _rows(self, request: Import) -> list[ImportRow]:
         if request.kind == "manifest":
             return read_manifest(request.manifest.encode(), request.form or "csv")
+        if request.kind == "base":
+            sources = [f"/data/{'bad' if line % 5 == 0 else 'newer'}-{line}" for line in range(1, 31)]
+            return [ImportRow(line=line, source=source, alias=f"acme/line-{line}") for line, source in enumerate(sources, start=1)]
         return [ImportRow(line=line, source=f"{request.source}/{line}", alias=f"{request.alias}/{line}") for line in range(1, 31)]
 
 

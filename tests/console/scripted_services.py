@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from engine.alias import AliasName
 from engine.allowance import Allowance
 from engine.caller import Caller
 from engine.ids import TenantId
@@ -34,12 +35,12 @@ class ScriptedServices:
     def __init__(self, tenants: Tenants, base: str) -> None:
         self._tenants, self._base, store = tenants, base, tenants.directory.store
         spec = SimpleNamespace(digest="b" * 64, module_dims={}, num_layers=32, name=base)
-        catalog = SimpleNamespace(store=store, aliases={}, records={}, versions={})
+        catalog = self._catalog = SimpleNamespace(store=store, aliases={}, records={}, versions={})
         parts = SimpleNamespace(spec=spec, settings=None)
         host = cast("ModelHost", SimpleNamespace(catalog=catalog, parts=parts))
         self.audit = Audit(store)
         self.schedules = Schedules(host, warm=lambda _tenant, _alias, _tier: None)
-        self.thresholds, self.bases = GateThresholds(host), Bases(host, cast("Any", None))
+        self.thresholds, self.bases = GateThresholds(host), Bases(host)
         versions: Any = SimpleNamespace(host=host, audit=self.audit, thresholds=self.thresholds, bases=self.bases)
         WaysBack(versions, self.schedules)
         teach_ways_back(tenants, self.audit)
@@ -48,6 +49,10 @@ class ScriptedServices:
         """What a few days of use leave behind."""
         tenants, acme = self._tenants, TenantId("novacart")
         tenants.directory.store.write(lambda session: _past(session, self._base))
+        for key, name in enumerate(("returns", "size-advice", "gift-notes"), start=1):
+            alias = SimpleNamespace(name=name, tenant=acme, version=key, alias=AliasName(acme, name), adapter=f"{key:032}")
+            self._catalog.aliases[alias.alias] = alias
+            self._catalog.records[key] = SimpleNamespace(base_digest="a" * 64, modules=())
         for name in TENANTS:
             tenants.create(name, name=name.replace("-", " ").title(), caller=ADMIN)
         most = Allowance(requests_per_minute=1_200, tokens_per_minute=400_000, monthly_tokens=5_000_000, max_waiting=20)
