@@ -2,12 +2,15 @@
 
     python -m tests.engine.kill FOLDER SEED KILLS change|import
 
-In a process of its own: it imports everything once and has one thread, so that a fork is quick and safe.
+In a process of its own: it imports and compiles everything once and has one thread, so that a fork is quick and safe.
 """
 
 from __future__ import annotations
 
+import faulthandler
+import gc
 import json
+import math
 import os
 import random
 import select
@@ -17,12 +20,18 @@ import time
 import traceback
 from pathlib import Path
 
+from kernels.cpu_loop import compile_loops
 from tests.engine.kill.answered import Answered
 from tests.engine.kill.child import Child
 
-OPEN_S = 60.0
-"""Longest wait for an engine to open and tell what it found."""
-NUM_IMPORTED = 40
+WAIT_S = 60.0
+"""Longest wait for an engine to come as far as it may."""
+MOST_STEPS = 5
+"""Changes that an engine begins before it is killed, or batches of rows that an import takes in."""
+LINGERS_S = 0.1
+"""Longest time from then to the kill: about as long as a change takes."""
+OPENS_S = 0.5
+"""Longest time from a start to the kill, for those that are killed while they open."""
 
 
 class Killer:
@@ -32,12 +41,12 @@ class Killer:
         self.base, self.data = folder / "base", folder / "data"
         self.random = random.Random(seed)
         self.work = work
-        self.imported = sorted((self.data / "many").iterdir())[:NUM_IMPORTED] if work == "import" else []
+        self.imported = sorted((self.data / "many").iterdir()) if work == "import" else []
         expected = json.loads((folder / "expected.json").read_text())
         self.answered = Answered(expected)
 
-    def round(self, *, lives_s: float, from_start: bool) -> bool:
-        """One engine, killed ``lives_s`` after its start, or after it told what it found. Whether it ended before that."""
+    def round(self, *, steps: float, lingers_s: float) -> bool:
+        """One engine, killed ``lingers_s`` after it opened and began so many steps; -1: after its start. True when it ended before."""
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -46,7 +55,8 @@ class Killer:
         os.close(writer)
         self.answered.begin()
         try:
-            end_s = time.monotonic() + (lives_s if from_start else OPEN_S)
+            come_so_far = steps < 0
+            end_s = time.monotonic() + (lingers_s if come_so_far else WAIT_S)
             rest, ended = b"", False
             while not ended and (left_s := end_s - time.monotonic()) > 0:
                 if not select.select([reader], [], [], left_s)[0]:
@@ -55,9 +65,13 @@ class Killer:
                 ended = not data
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
-                    if self.answered.hear(json.loads(line)) and not from_start:
-                        end_s = time.monotonic() + lives_s
-            assert ended or from_start or self.answered.opened, f"an engine did not open within {OPEN_S} s"
+                    self.answered.hear(json.loads(line))
+                if not come_so_far and self.answered.opened and self.answered.steps >= steps:
+                    come_so_far, end_s = True, time.monotonic() + lingers_s
+            if not (ended or come_so_far):
+                os.kill(child, signal.SIGABRT)  # it tells where its threads are
+                os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+                raise AssertionError(f"an engine did not open and begin {steps} steps within {WAIT_S} s")
             os.kill(child, signal.SIGKILL)
             while data := os.read(reader, 65536):
                 rest += data
@@ -72,7 +86,7 @@ class Killer:
     def _be_engine(self, pipe: int) -> None:
         """The child's whole life."""
         try:
-            engine = Child(self.base, self.data, self.random.randrange(2**32), pipe)
+            engine = Child(self.base, self.data, self.random.randrange(2**32), pipe, known=self.answered.expected)
             if self.work == "import":
                 engine.run_import(self.imported)
             else:
@@ -82,12 +96,11 @@ class Killer:
         os._exit(0)
 
 
-def import_what_engines_import(killer: Killer) -> None:
-    """What the first engine needed, the next ones have."""
+def prepare(killer: Killer) -> None:
+    """What the first engine imported and compiled, the next ones have. Starts no thread."""
     reader, writer = os.pipe()
     if os.fork() == 0:
-        killer.work = "names"
-        child = Child(killer.base, killer.data, 0, writer)
+        child = Child(killer.base, killer.data, 0, writer, known=())
         child.engine.start()
         os.write(writer, json.dumps([name for name in sys.modules if name.split(".")[0] in {"engine", "alembic", "numba"}]).encode())
         os._exit(0)
@@ -96,20 +109,24 @@ def import_what_engines_import(killer: Killer) -> None:
         for name in json.load(names):
             __import__(name)
     os.wait()
+    compile_loops()
+    gc.freeze()
 
 
 def main() -> None:
     """``FOLDER`` has ``base``, ``data`` with the sources, and ``expected.json``."""
     folder, seed, kills, work = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    faulthandler.enable()
     killer = Killer(folder, seed, work)
-    import_what_engines_import(killer)
-    longest_s = 0.5 if work == "change" else 0.4
+    prepare(killer)
     for number in range(kills):
-        start = killer.random.random() < 0.1
-        lives_s = killer.random.uniform(0.0, 1.0 if start else longest_s)
-        if killer.round(lives_s=lives_s, from_start=start):
+        if killer.random.random() < 0.1:
+            ended = killer.round(steps=-1, lingers_s=killer.random.uniform(0.0, OPENS_S))
+        else:
+            ended = killer.round(steps=killer.random.randint(0, MOST_STEPS), lingers_s=killer.random.uniform(0.0, LINGERS_S))
+        if ended:
             print(f"kill {number}: it had ended", flush=True)
-    killer.round(lives_s=0.0 if work == "change" else OPEN_S, from_start=False)
+    killer.round(steps=0 if work == "change" else math.inf, lingers_s=0.0)
     print(json.dumps(killer.answered.summary()), flush=True)
 
 

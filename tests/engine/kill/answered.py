@@ -19,8 +19,12 @@ class Answered:
         self.audit: dict[str, str] = {}
         self.trying: Fact | None = None
         self.opened = False
+        self.steps = 0
+        """What the engine that lives has begun since it opened."""
         self._all_found = False
         self.num: dict[str, int] = {}
+        self.taken_in = self.carried_on = 0
+        """Rows of an import; engines that found it begun and not at its end."""
         self.end: Fact = {}
         self._found: dict[str, Fact] = {}
         self._found_audit: dict[str, str] = {}
@@ -28,19 +32,20 @@ class Answered:
     def begin(self) -> None:
         """A new engine opens."""
         self.opened = self._all_found = False
+        self.steps = 0
         self._found, self._found_audit = {}, {}
 
-    def hear(self, fact: Fact) -> bool:
-        """One line of an engine; True when it has opened. Raises AssertionError when something is not as it was answered."""
+    def hear(self, fact: Fact) -> None:
+        """One line of an engine. Raises AssertionError when something is not as it was answered."""
         (kind, *_) = fact
         self.num[kind] = self.num.get(kind, 0) + 1
         assert kind != "fault", fact["fault"]
         getattr(self, f"_hear_{kind}")(fact)
-        return kind in {"answer", "opened"}
 
     def summary(self) -> Fact:
         """How much was at stake."""
-        return {"lines": self.num, "versions": sum(len(line["versions"]) for line in self.lines.values()), "end": self.end}
+        versions = sum(len(line["versions"]) for line in self.lines.values())
+        return {"lines": self.num, "versions": versions, "carried_on": self.carried_on, "end": self.end}
 
     # What a new engine finds
 
@@ -86,6 +91,7 @@ class Answered:
 
     def _hear_trying(self, fact: Fact) -> None:
         self.trying = fact
+        self.steps += 1
 
     def _hear_key(self, fact: Fact) -> None:
         self.keys.add(fact["key"])
@@ -99,8 +105,14 @@ class Answered:
         self.lines[fact.pop("line")] = fact
         self.trying = None
 
-    def _hear_opened(self, _: Fact) -> None:
-        self.opened = True
+    def _hear_taken_in(self, fact: Fact) -> None:
+        now, before = fact["taken_in"], self.taken_in
+        assert now >= before, f"of {before} rows that were taken in {now} are left"
+        if not self.opened:
+            self.carried_on += 0 < now < fact["total"]
+        else:
+            self.steps += 1
+        self.taken_in, self.opened = now, True
 
     def _hear_ended(self, fact: Fact) -> None:
         self.end = fact

@@ -8,9 +8,10 @@ import json
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from engine.adapters.image import AdapterImage
 from engine.alias import AliasName
@@ -33,8 +34,10 @@ Say = Callable[[dict[str, Any]], None]
 class Child:
     """Reports each change when it was answered, and before that what it is about to ask for."""
 
-    def __init__(self, base: Path, data: Path, seed: int, pipe: int) -> None:
+    def __init__(self, base: Path, data: Path, seed: int, pipe: int, *, known: Collection[str]) -> None:
         self.random = random.Random(seed)
+        self.known = known
+        """Sources of which the parent knows what they answer."""
         self.folders = sorted((data / "sources").iterdir())
         self.pipe = pipe
         self.engine = Engine(
@@ -55,16 +58,19 @@ class Child:
             self._change()
 
     def run_import(self, folders: list[Path]) -> None:
-        """Carry on with an import, or begin it; tell when it has ended."""
-        self.engine.start()
-        self.catalog = self.engine.host.catalog
-        operations = self.engine.operations.page(caller=LOCAL)
-        if not operations:
-            manifest = "source,alias\n" + "".join(f"{folder},{folder.name}\n" for folder in folders)
-            self.engine.operations.start(Import(kind="manifest", manifest=manifest, form="csv"), caller=LOCAL)
-        self.say({"opened": True})
-        while (operation := self.engine.operations.page(caller=LOCAL)[0].record).state in UNFINISHED:
-            time.sleep(0.02)
+        """Carry on with an import, or begin it, in many transactions; tell what is taken in, and when it has ended."""
+        with patch("engine.intake.work.TOGETHER_ROWS", 2):
+            self.engine.start()
+            self.catalog = self.engine.host.catalog
+            if all(one.record.state == "failed" for one in self.engine.operations.page(caller=LOCAL)):  # killed while its rows were stored
+                manifest = "source,alias\n" + "".join(f"{folder},{folder.name}\n" for folder in folders)
+                self.engine.operations.start(Import(kind="manifest", manifest=manifest, form="csv"), caller=LOCAL)
+            told = -1
+            while (operation := self.engine.operations.page(caller=LOCAL)[0].record).state in UNFINISHED:
+                if operation.done > told:
+                    told = operation.done
+                    self.say({"taken_in": told, "total": operation.total})
+                time.sleep(0.002)
         self._tell_found()
         self.say({"ended": operation.state, "done": operation.done, "failed": operation.failed, "total": operation.total})
 
@@ -82,7 +88,7 @@ class Child:
             }
         )
         self._tell_audit()
-        named = [name for name, line in lines.items() if line["alias"] is not None]
+        named = [name for name, line in lines.items() if self._source(line) in self.known]
         self.say({"answer": asyncio.run(self._ask(self.random.choice(named))) if named else None})
 
     def _line(self, name: str) -> dict[str, Any]:
@@ -93,6 +99,10 @@ class Child:
             "alias": None if current is None else current.adapter,
             "versions": {f"{number}": [record.id, record.state, record.source] for number, record in held.items()},
         }
+
+    def _source(self, line: dict[str, Any]) -> str | None:
+        """Of the version that its alias names."""
+        return next((source for content, _, source in line["versions"].values() if content == line["alias"]), None)
 
     def _damaged_images(self) -> list[str]:
         """What a load would have to refuse, and what should not lie there."""
