@@ -26,10 +26,10 @@ from tests.engine.kill.child import Child
 
 WAIT_S = 60.0
 """Longest wait for an engine to come as far as it may."""
-MOST_STEPS = 5
-"""Changes that an engine begins before it is killed, or batches of rows that an import takes in."""
+MOST_STEPS = {"change": 10, "import": 5}
+"""Changes that an engine begins and answers before it is killed; times that it tells how many rows an import has taken in."""
 LINGERS_S = 0.1
-"""Longest time from then to the kill: about as long as a change takes."""
+"""Longest time from then to the kill: about as long as a change takes. Every second kill follows at once."""
 OPENS_S = 0.5
 """Longest time from a start to the kill, for those that are killed while they open."""
 
@@ -123,7 +123,8 @@ def main() -> None:
         if killer.random.random() < 0.1:
             ended = killer.round(steps=-1, lingers_s=killer.random.uniform(0.0, OPENS_S))
         else:
-            ended = killer.round(steps=killer.random.randint(0, MOST_STEPS), lingers_s=killer.random.uniform(0.0, LINGERS_S))
+            lingers_s = killer.random.choice((0.0, killer.random.uniform(0.0, LINGERS_S)))
+            ended = killer.round(steps=killer.random.randint(0, MOST_STEPS[work]), lingers_s=lingers_s)
         if ended:
             print(f"kill {number}: it had ended", flush=True)
     killer.round(steps=0 if work == "change" else math.inf, lingers_s=0.0)

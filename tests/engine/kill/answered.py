@@ -20,7 +20,7 @@ class Answered:
         self.trying: Fact | None = None
         self.opened = False
         self.steps = 0
-        """What the engine that lives has begun since it opened."""
+        """What the engine that lives has begun and answered since it opened."""
         self._all_found = False
         self.num: dict[str, int] = {}
         self.taken_in = self.carried_on = 0
@@ -40,6 +40,7 @@ class Answered:
         (kind, *_) = fact
         self.num[kind] = self.num.get(kind, 0) + 1
         assert kind != "fault", fact["fault"]
+        self.steps += kind in {"trying", "key", "limit", "line", "taken_in"}
         getattr(self, f"_hear_{kind}")(fact)
 
     def summary(self) -> Fact:
@@ -91,7 +92,6 @@ class Answered:
 
     def _hear_trying(self, fact: Fact) -> None:
         self.trying = fact
-        self.steps += 1
 
     def _hear_key(self, fact: Fact) -> None:
         self.keys.add(fact["key"])
@@ -108,10 +108,7 @@ class Answered:
     def _hear_taken_in(self, fact: Fact) -> None:
         now, before = fact["taken_in"], self.taken_in
         assert now >= before, f"of {before} rows that were taken in {now} are left"
-        if not self.opened:
-            self.carried_on += 0 < now < fact["total"]
-        else:
-            self.steps += 1
+        self.carried_on += not self.opened and 0 < now < fact["total"]
         self.taken_in, self.opened = now, True
 
     def _hear_ended(self, fact: Fact) -> None:
