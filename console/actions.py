@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from nicegui import run
 
 from console import format as fmt
-from console.visitor import Visitor
+from console.desk import Desk
 from console.widgets.refusal import show_refusal
 from engine import LoradeckError, NotReady, TenantId
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from console.feed import Feed
     from console.widgets.toast import Toasts
-    from engine import AdapterRow, Caller, ControlOutcome, Engine, Registration, Request, Tier, TokenStream, Verb
+    from engine import AdapterRow, ControlOutcome, Engine, Registration, Request, Tier, TokenStream, Verb
 
 ANSWER_WITHIN_S: Final = 30.0
 DONE_WORDS: Final = {"warm": "Warmed", "pin": "Pinned", "unpin": "Unpinned", "evict": "Evicted"}
@@ -37,19 +37,12 @@ class Command:
     reason: str = ""
 
 
-class Actions:
+class Actions(Desk):
     """The only caller of the engine's commands in the console; one a page."""
 
     def __init__(self, engine: Engine, toasts: Toasts, feed: Feed) -> None:
-        self._engine = engine
-        self._toasts = toasts
+        super().__init__(engine, toasts)
         self._feed = feed
-        self._visitor = Visitor(engine)
-
-    @property
-    def caller(self) -> Caller:
-        """Who acts, with the rights of this moment. Raises Unauthorized once their session has ended."""
-        return self._visitor.caller
 
     async def preview(self, command: Command) -> ControlOutcome:
         """What ``command`` would do. Raises LoradeckError where it would be refused."""
@@ -86,21 +79,17 @@ class Actions:
 
     async def register(self, source: str, *, alias: str, tenant: str, dry_run: bool, replace: bool) -> Registration:
         """Check a folder, or check and accept it. Raises LoradeckError with the field or tensor at fault."""
-        answer: Registration | None = await run.io_bound(
-            self._engine.register, source, alias=alias, tenant=TenantId(tenant), dry_run=dry_run, replace=replace, caller=self.caller
-        )
-        if answer is None:
-            raise NotReady("The console is stopping; nothing was registered.")
+        answer = await self.ask(self.engine.register, source, alias=alias, tenant=TenantId(tenant), dry_run=dry_run, replace=replace)
         if not dry_run:
             self._feed.sample()
-            self._toasts.show(f"Registered {alias} as {fmt.digest(answer.row.id)}", glyph="plus")
+            self.toasts.show(f"Registered {alias} as {fmt.digest(answer.row.id)}", glyph="plus")
         return answer
 
     def submit(self, request: Request) -> TokenStream:
         """Send a request on the same road as HTTP. Raises LoradeckError at once where it is refused."""
         caller = self.caller
         reach: Literal["own", "all"] = "all" if caller.tenant is None else "own"
-        return self._engine.submit(replace(request, tenant=caller.home, reach=reach))
+        return self.engine.submit(replace(request, tenant=caller.home, reach=reach))
 
     async def prompt_ids(self, prompt: str) -> tuple[int, ...]:
         """A user turn in the base's chat template, as tokens; made off the loop. Raises LoradeckError when the template objects."""
@@ -110,16 +99,16 @@ class Actions:
         return ids
 
     def _render(self, prompt: str) -> tuple[int, ...]:
-        rendered = self._engine.chat_template.render([{"role": "user", "content": prompt}])
-        return tuple(self._engine.tokenizer.encode(rendered, add_special_tokens=False))
+        rendered = self.engine.chat_template.render([{"role": "user", "content": prompt}])
+        return tuple(self.engine.tokenizer.encode(rendered, add_special_tokens=False))
 
     @property
     def base_name(self) -> str:
         """What ``model`` may be when no adapter is wanted."""
-        return self._engine.base_name
+        return self.engine.base_name
 
     async def _control(self, command: Command, *, preview: bool) -> ControlOutcome:
-        future = self._engine.control(
+        future = self.engine.control(
             command.verb,
             command.ref,
             tenant=command.tenant,
@@ -141,7 +130,7 @@ class Actions:
         async def undo() -> None:
             await self.apply_quietly(way_back)
 
-        self._toasts.show(done_words(first, outcomes, asked), glyph=GLYPHS[first.verb], undo=undo if way_back else None)
+        self.toasts.show(done_words(first, outcomes, asked), glyph=GLYPHS[first.verb], undo=undo if way_back else None)
 
     async def apply_quietly(self, commands: Sequence[Command]) -> None:
         """Take something back; if the state moved on, say so."""
@@ -149,9 +138,9 @@ class Actions:
             for command in commands:
                 await self._control(command, preview=False)
         except LoradeckError as error:
-            self._toasts.show(f"Not undone: {error.message}", glyph="crit", level="crit")
+            self.toasts.show(f"Not undone: {error.message}", glyph="crit", level="crit")
         else:
-            self._toasts.show("Undone", glyph="undo")
+            self.toasts.show("Undone", glyph="undo")
         self._feed.sample()
 
 

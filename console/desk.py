@@ -1,4 +1,4 @@
-"""Calls of the services that keep accounts, schedules and the audit log, for whoever looks at a page."""
+"""Calls of the engine's services for whoever looks at a page."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Desk:
         except LoradeckError:
             return False
 
-    def why_not(self, role: Role, *, everywhere: bool = False) -> str:
-        """Why whoever looks may not do what needs ``role``; empty when they may."""
+    def why_not(self, role: Role, verb: str = "", *, everywhere: bool = False) -> str:
+        """Why whoever looks may not do what needs ``role``, for a switched-off button; empty when they may. The service refuses too."""
         if not self.caller.may(role):
-            return f"Needs {role}"
+            return f"{verb}: needs {role}" if verb else f"Needs {role}"
         return "Needs a role for all tenants" if everywhere and self.caller.tenant is not None else ""
 
     async def ask(self, method: Callable[..., T], *args: Any, **fields: Any) -> T:  # noqa: ANN401 - the service's own arguments

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from nicegui import run
 
-from console.visitor import Visitor
-from engine import LoradeckError, NotReady, PayloadTooLarge
+from console.desk import Desk
+from engine import LoradeckError, PayloadTooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from nicegui.elements.upload_files import FileUpload
 
-    from console.widgets.toast import Toasts
-    from engine import Caller, DryRun, Engine, Import, ItemRecord, ItemState, Progress, Role
+    from engine import DryRun, Import, ItemRecord, ItemState, Progress
 
 T = TypeVar("T")
 OperationVerb = Literal["cancel", "resume", "retry"]
@@ -29,47 +26,33 @@ DONE_WORDS: dict[OperationVerb, str] = {
 }
 
 
-class ImportActions:
+class ImportActions(Desk):
     """The only caller of the engine's operations in the console; one a page."""
-
-    def __init__(self, engine: Engine, toasts: Toasts) -> None:
-        self._engine = engine
-        self.toasts = toasts
-        self._visitor = Visitor(engine)
-
-    @property
-    def caller(self) -> Caller:
-        """Who acts, with the rights of this moment. Raises Unauthorized once their session has ended."""
-        return self._visitor.caller
-
-    def why_not(self, role: Role, verb: str) -> str:
-        """Empty where the caller may; else what a switched-off button says. The service refuses by itself."""
-        return "" if self.caller.may(role) else f"{verb}: needs {role}"
 
     async def dry_run(self, request: Import, *, offset: int, limit: int) -> DryRun:
         """What would become of some rows. Raises LoradeckError for the whole."""
-        return await self._call(self._engine.operations.dry_run, request, offset=offset, limit=limit)
+        return await self.ask(self.engine.operations.dry_run, request, offset=offset, limit=limit)
 
     async def start(self, request: Import) -> Progress:
         """Store the rows and begin. Raises LoradeckError; then nothing was begun."""
-        return await self._call(self._engine.operations.start, request)
+        return await self.ask(self.engine.operations.start, request)
 
     async def page(self, *, offset: int, limit: int) -> list[Progress]:
         """Operations, newest first."""
-        return await self._call(self._engine.operations.page, offset=offset, limit=limit)
+        return await self.ask(self.engine.operations.page, offset=offset, limit=limit)
 
     async def get(self, operation: str) -> Progress:
         """One operation. Raises LoradeckError where there is none for this caller."""
-        return await self._call(self._engine.operations.get, operation)
+        return await self.ask(self.engine.operations.get, operation)
 
     async def rows(self, operation: str, *, state: ItemState | None, offset: int, limit: int) -> list[ItemRecord]:
         """Its rows, in their order."""
-        return await self._call(self._engine.operations.rows, operation, state=state, offset=offset, limit=limit)
+        return await self.ask(self.engine.operations.rows, operation, state=state, offset=offset, limit=limit)
 
     async def act(self, verb: OperationVerb, operation: str) -> bool:
         """Cancel, resume or retry; a toast says how that went. True: it was done."""
         try:
-            await self._call(getattr(self._engine.operations, verb), operation)
+            await self.ask(getattr(self.engine.operations, verb), operation)
         except LoradeckError as error:
             self.toasts.show(error.message, glyph="crit", level="crit")
             return False
@@ -79,11 +62,11 @@ class ImportActions:
     async def keep_upload(self, file: FileUpload) -> str:
         """Put an archive where uploads lie, under a name of ours; that name. Raises Forbidden or PayloadTooLarge."""
         self.caller.need("operator")
-        most = self._engine.settings.max_upload
+        most = self.engine.settings.max_upload
         if file.size() > most:
             message = f"The archive is larger than {most} bytes."
             raise PayloadTooLarge(message, param="file", expected=f"at most {most} bytes", found=file.size())
-        folder: Path = self._engine.operations.uploads
+        folder: Path = self.engine.operations.uploads
         await run.io_bound(folder.mkdir, parents=True, exist_ok=True)
         name = f"{uuid.uuid4().hex}.zip"
         await file.save(folder / name)
@@ -91,10 +74,4 @@ class ImportActions:
 
     def drop_upload(self, name: str) -> None:
         """An archive that nothing was made of goes."""
-        (self._engine.operations.uploads / name).unlink(missing_ok=True)
-
-    async def _call(self, work: Callable[..., T], *args: Any, **more: Any) -> T:  # noqa: ANN401 - the service's own arguments
-        answer: T | None = await run.io_bound(partial(work, *args, **more, caller=self.caller))
-        if answer is None:
-            raise NotReady("The console is stopping; nothing was changed.")
-        return answer
+        (self.engine.operations.uploads / name).unlink(missing_ok=True)

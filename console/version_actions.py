@@ -6,18 +6,14 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from nicegui import run
-
+from console.desk import Desk
 from console.stored import StoredPage, StoredVersion
-from console.visitor import Visitor
-from engine import AdapterNotFound, LoradeckError, NotReady
+from engine import AdapterNotFound, LoradeckError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from console.feed import Feed
     from console.widgets.toast import Toasts
-    from engine import AliasRecord, AuditRecord, Caller, Departure, Engine, MoveOutcome, Role, TenantId, VersionState
+    from engine import AliasRecord, AuditRecord, Departure, Engine, MoveOutcome, TenantId, VersionState
 
 T = TypeVar("T")
 MoveVerb = Literal["move", "canary", "promote", "rollback"]
@@ -26,58 +22,47 @@ LINES: int = 100
 """Of a line's versions, and of an audit list."""
 
 
-class VersionActions:
+class VersionActions(Desk):
     """The only caller of the engine's versions and audit log in the console; one a page."""
 
     def __init__(self, engine: Engine, toasts: Toasts, feed: Feed) -> None:
-        self._engine = engine
-        self._toasts = toasts
+        super().__init__(engine, toasts)
         self._feed = feed
-        self._visitor = Visitor(engine)
-
-    @property
-    def caller(self) -> Caller:
-        """Who acts, with the rights of this moment. Raises Unauthorized once their session has ended."""
-        return self._visitor.caller
-
-    def why_not(self, role: Role, verb: str) -> str:
-        """Empty where the caller may; else what a switched-off button says. The service refuses by itself."""
-        return "" if self.caller.may(role) else f"{verb}: needs {role}"
 
     # Looking
 
     async def tally(self, tenant: TenantId | None) -> dict[str, int]:
         """How many versions are in each stored state."""
-        return await self._call(self._engine.versions.tally, tenant=tenant)
+        return await self.ask(self.engine.versions.tally, tenant=tenant)
 
     async def stored(self, states: tuple[VersionState, ...], *, tenant: TenantId | None, text: str, page: int, size: int) -> StoredPage:
         """A page of the versions in these states, newest first."""
-        rows, found = await self._call(self._engine.versions.stored, states, tenant=tenant, text=text, offset=(page - 1) * size, limit=size)
+        rows, found = await self.ask(self.engine.versions.stored, states, tenant=tenant, text=text, offset=(page - 1) * size, limit=size)
         pages = max(1, -(-found // size))
         return StoredPage(rows=tuple(map(StoredVersion.of, rows)), found=found, page=min(page, pages), pages=pages)
 
     async def line(self, ref: str, tenant: TenantId) -> list[StoredVersion]:
         """All versions of the adapter that ``ref`` is of, newest first."""
-        return [StoredVersion.of(facts) for facts in await self._call(self._engine.versions.history, ref, tenant=tenant, limit=LINES)]
+        return [StoredVersion.of(facts) for facts in await self.ask(self.engine.versions.history, ref, tenant=tenant, limit=LINES)]
 
     def aliases(self, tenant: TenantId, names: tuple[str, ...]) -> list[AliasRecord]:
         """Where these names of a tenant lead; what is gone is left out."""
         found = []
         for name in names:
             with suppress(AdapterNotFound):
-                found.append(self._engine.versions.find.alias(name, tenant))
+                found.append(self.engine.versions.find.alias(name, tenant))
         return found
 
     async def audit(self, tenant: TenantId, subjects: tuple[tuple[str, str], ...]) -> list[AuditRecord]:
         """What happened to these (kind, name), newest first."""
         lines: list[AuditRecord] = []
         for kind, name in subjects:
-            lines += await self._call(self._engine.audit.lines, tenant=tenant, kind=kind, subject=name, limit=LINES)
+            lines += await self.ask(self.engine.audit.lines, tenant=tenant, kind=kind, subject=name, limit=LINES)
         return sorted(lines, key=lambda line: line.key, reverse=True)[:LINES]
 
     def reversible(self, line: AuditRecord) -> bool:
         """Whether there is a way back."""
-        return self._engine.audit.reversible(line)
+        return self.engine.audit.reversible(line)
 
     # Doing
 
@@ -85,22 +70,22 @@ class VersionActions:
         self, verb: MoveVerb, alias: AliasRecord, to: str = "", *, share: float = 0.0, why: str = "", preview: bool = False
     ) -> MoveOutcome:
         """Change a name, or say what that would cost. Raises LoradeckError; then nothing has changed."""
-        names: Any = self._engine.versions.names
+        names: Any = self.engine.versions.names
         calls = {
             "move": partial(names.move, alias.name, to),
             "canary": partial(names.canary, alias.name, to, share),
             "promote": partial(names.promote, alias.name),
             "rollback": partial(names.rollback, alias.name),
         }
-        outcome: MoveOutcome = await self._call(calls[verb], tenant=alias.tenant, why=why, preview=preview)
+        outcome: MoveOutcome = await self.ask(calls[verb], tenant=alias.tenant, why=why, preview=preview)
         if not preview:
             await self._done(outcome.message, "alias", alias.name, alias.tenant)
         return outcome
 
     async def depart(self, verb: DepartVerb, ref: str, tenant: TenantId, *, why: str = "", preview: bool = False) -> Departure:
         """Retire, archive or restore a version, or say what that would do. Raises LoradeckError."""
-        retirement: Any = self._engine.versions.retirement
-        outcome: Departure = await self._call(getattr(retirement, verb), ref, tenant=tenant, why=why, preview=preview)
+        retirement: Any = self.engine.versions.retirement
+        outcome: Departure = await self.ask(getattr(retirement, verb), ref, tenant=tenant, why=why, preview=preview)
         if not preview:
             name = f"{outcome.version.line}@{outcome.version.number}"
             await self._done(outcome.message, "version", name, tenant, undo=verb != "archive")
@@ -109,12 +94,12 @@ class VersionActions:
     async def undo(self, line: AuditRecord) -> bool:
         """Take a line of the audit log back, and say how that went."""
         try:
-            await self._call(self._engine.audit.undo, line.key)
+            await self.ask(self.engine.audit.undo, line.key)
         except LoradeckError as error:
-            self._toasts.show(f"Not undone: {error.message}", glyph="crit", level="crit")
+            self.toasts.show(f"Not undone: {error.message}", glyph="crit", level="crit")
             return False
         self._feed.sample()
-        self._toasts.show("Undone", glyph="undo")
+        self.toasts.show("Undone", glyph="undo")
         return True
 
     async def _done(self, message: str, kind: str, name: str, tenant: TenantId, *, undo: bool = True) -> None:
@@ -126,10 +111,4 @@ class VersionActions:
             assert newest is not None
             await self.undo(newest)
 
-        self._toasts.show(message, glyph="arrow", undo=take_back if newest is not None else None)
-
-    async def _call(self, work: Callable[..., T], *args: Any, **more: Any) -> T:  # noqa: ANN401 - the service's own arguments
-        answer: T | None = await run.io_bound(work, *args, **more, caller=self.caller)
-        if answer is None:
-            raise NotReady("The console is stopping; nothing was changed.")
-        return answer
+        self.toasts.show(message, glyph="arrow", undo=take_back if newest is not None else None)

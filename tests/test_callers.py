@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tests.test_architecture import Source, report, sources
 
-PASS_ON = {"ask", "do", "send", "_call"}
+PASS_ON = {"ask", "do", "send"}
 """Of the console: they call the method that they are given and add the page's caller, as ``test_the_console_adds_its_caller`` proves."""
 
 

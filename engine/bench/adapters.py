@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-import torch
-from safetensors.torch import save_file
-
+from engine.adapters.folder import CONFIG
+from engine.adapters.synthetic import Change, write_synthetic
 from engine.models.spec import MODULES, ModelSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torch import Tensor
-
 Mix = Literal["heavy", "light", "small"]
 STRENGTH = 0.1
-"""Size of the change over the size of the weights it is added to (Frobenius norms)."""
-WEIGHT_STD = 0.2
-"""Spread of the demo base's projections."""
 QV = ("q_proj", "v_proj")
-ATTENTION = MODULES[:4]
-CONFIG = "adapter_config.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,42 +62,7 @@ def write_mix(root: Path, spec: ModelSpec, mix: Mix, count: int) -> tuple[Source
 
 
 def _write(folder: Path, spec: ModelSpec, recipe: Recipe, *, seed: int) -> None:
-    """The config comes last: it marks a folder that is whole."""
-    folder.mkdir(parents=True, exist_ok=True)
-    generator = torch.Generator().manual_seed(seed)
-    save_file(_tensors(recipe, spec, generator), folder / "adapter_model.safetensors", metadata={"format": "pt"})
-    (folder / "training.json").write_text(json.dumps({"synthetic": True, "made_by": "python -m engine.bench", "seed": seed}))
-    (folder / CONFIG).write_text(json.dumps(_config(recipe, spec), indent=1))
-
-
-def _tensors(recipe: Recipe, spec: ModelSpec, generator: torch.Generator) -> dict[str, Tensor]:
-    """A with unit rows and B sized so that B A has ``STRENGTH``; the config's scale is one. bfloat16, as trainers save."""
-    tensors: dict[str, Tensor] = {}
-    for layer in _layers(recipe, spec):
-        for module in recipe.modules:
-            inputs, outputs = spec.module_dims[module]
-            name = f"base_model.model.model.layers.{layer}.{'self_attn' if module in ATTENTION else 'mlp'}.{module}"
-            b_std = STRENGTH * WEIGHT_STD * (inputs / recipe.rank) ** 0.5
-            a = torch.randn(recipe.rank, inputs, generator=generator) / inputs**0.5
-            b = torch.randn(outputs, recipe.rank, generator=generator) * b_std
-            tensors |= {f"{name}.lora_A.weight": a.bfloat16(), f"{name}.lora_B.weight": b.bfloat16()}
-    return tensors
-
-
-def _config(recipe: Recipe, spec: ModelSpec) -> dict[str, object]:
-    return {
-        "peft_type": "LORA",
-        "task_type": "CAUSAL_LM",
-        "base_model_name_or_path": spec.name,
-        "r": recipe.rank,
-        "lora_alpha": recipe.rank,
-        "lora_dropout": 0.0,
-        "target_modules": list(recipe.modules),
-        "layers_to_transform": None if recipe.layers == "all" else list(_layers(recipe, spec)),
-        "bias": "none",
-        "inference_mode": True,
-    }
-
-
-def _layers(recipe: Recipe, spec: ModelSpec) -> range:
-    return range(0 if recipe.layers == "all" else spec.num_layers - 1, spec.num_layers)
+    layers = range(0 if recipe.layers == "all" else spec.num_layers - 1, spec.num_layers)
+    record: dict[str, object] = {"made_by": "python -m engine.bench", "seed": seed}
+    change = Change(rank=recipe.rank, modules=recipe.modules, layers=layers, strength=STRENGTH)
+    write_synthetic(folder, spec, change, seed=seed, record=record)

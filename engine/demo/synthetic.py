@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import torch
-from safetensors.torch import save_file
-from torch import Tensor
-
+from engine.adapters.synthetic import ATTENTION, Change, write_synthetic
 from engine.models.spec import MODULES, ModelSpec
 
-WEIGHT_STD = 0.2
-"""Spread of the demo base's own projections, which the changes are measured against."""
 QV = ("q_proj", "v_proj")
-ATTENTION = MODULES[:4]
 MLP = MODULES[4:]
 
 
@@ -66,11 +59,10 @@ def write_samples(out: Path, spec: ModelSpec, *, count: int, seed: int = 0) -> I
         recipe = SHOWN[index] if index < len(SHOWN) else MANY[index % len(MANY)]
         alias = f"sample/{recipe.label}-{index + 1:02d}"
         folder = out / alias
-        folder.mkdir(parents=True, exist_ok=True)
-        generator = torch.Generator().manual_seed(seed * 1_000_003 + index)
-        save_file(_tensors(recipe, spec, generator), folder / "adapter_model.safetensors", metadata={"format": "pt"})
-        _write_json(folder / "adapter_config.json", _config(recipe, spec))
-        _write_json(folder / "training.json", {"synthetic": True, "made_by": "python -m engine.demo", "seed": seed, "index": index})
+        layers = _layers(recipe, spec.num_layers)
+        change = Change(rank=recipe.rank, modules=recipe.modules, layers=layers, strength=recipe.strength)
+        record: dict[str, object] = {"made_by": "python -m engine.demo", "seed": seed, "index": index}
+        write_synthetic(folder, spec, change, seed=seed * 1_000_003 + index, record=record)
         (folder / "README.md").write_text(_card(recipe, alias, spec), encoding="utf-8")
         yield Sample(alias=alias, folder=folder)
 
@@ -85,47 +77,9 @@ def _layers(recipe: Recipe, num_layers: int) -> range:
     }[recipe.layers]
 
 
-def _tensors(recipe: Recipe, spec: ModelSpec, generator: torch.Generator) -> dict[str, Tensor]:
-    """A with unit rows and B sized so that B A has the recipe's strength; the config's scale is one. bfloat16, as trainers save."""
-    tensors: dict[str, Tensor] = {}
-    for layer in _layers(recipe, spec.num_layers):
-        for module in recipe.modules:
-            inputs, outputs = spec.module_dims[module]
-            name = f"base_model.model.model.layers.{layer}.{'self_attn' if module in ATTENTION else 'mlp'}.{module}"
-            a = torch.randn(recipe.rank, inputs, generator=generator) / inputs**0.5
-            b_std = recipe.strength * WEIGHT_STD * (inputs / recipe.rank) ** 0.5
-            b = torch.randn(outputs, recipe.rank, generator=generator) * b_std
-            tensors |= {f"{name}.lora_A.weight": a.bfloat16(), f"{name}.lora_B.weight": b.bfloat16()}
-    return tensors
-
-
-def _config(recipe: Recipe, spec: ModelSpec) -> dict[str, object]:
-    """What PEFT would save."""
-    return {
-        "peft_type": "LORA",
-        "task_type": "CAUSAL_LM",
-        "base_model_name_or_path": spec.name,
-        "r": recipe.rank,
-        "lora_alpha": recipe.rank,
-        "lora_dropout": 0.0,
-        "target_modules": list(recipe.modules),
-        "layers_to_transform": None if recipe.layers == "all" else list(_layers(recipe, spec.num_layers)),
-        "use_rslora": False,
-        "use_dora": False,
-        "bias": "none",
-        "fan_in_fan_out": False,
-        "modules_to_save": None,
-        "inference_mode": True,
-    }
-
-
 def _card(recipe: Recipe, alias: str, spec: ModelSpec) -> str:
     """What a person finds in the folder."""
     return (
         f"# {alias}\n\nSynthetic: random matrices, not trained on anything. It shows that another adapter answers differently, no more.\n\n"
         f"LoRA for {spec.name}, rank {recipe.rank}, on {', '.join(recipe.modules)}, layers: {recipe.layers}.\n"
     )
-
-
-def _write_json(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
