@@ -53,6 +53,14 @@ def _version(before: Mapping[str, Any], after: Mapping[str, Any], at_unix: float
     return f"to {after['tier']}" if "tier" in after else ""
 
 
+def _refused(_before: Mapping[str, Any], after: Mapping[str, Any], _: float) -> str:
+    """Of the rows of an operation how many for which code; of one version the reason says it all."""
+    if "codes" not in after:
+        return ""
+    codes = ", ".join(f"{code} {count:,}" for code, count in after["codes"].items())
+    return f"{after['rejected']:,} of {fmt.plural(after['of'], 'row')} refused: {codes}"
+
+
 def _pin(pin: Mapping[str, Any] | None, at_unix: float) -> str:
     if pin is None:
         return ""
@@ -85,6 +93,8 @@ def _digest(adapter: str | None) -> str:
 TOLD: Final[dict[str, Callable[[Mapping[str, Any], Mapping[str, Any], float], str]]] = {
     "alias": _alias,
     "adapter": _alias,
+    "adapter.reject": _refused,
+    "version.reject": _refused,
     "version": _version,
 }
-"""By the first word of an action; the others are told field by field."""
+"""By an action or its first word; the others are told field by field."""

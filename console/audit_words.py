@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 WHAT: Final = {
     "adapter.register": ("plus", "Registered"),
+    "adapter.reject": ("crit", "Refused"),
     "alias.create": ("plus", "Named"),
     "alias.move": ("arrow", "Moved"),
     "alias.rollback": ("undo", "Rolled back"),
@@ -20,6 +21,7 @@ WHAT: Final = {
     "alias.canary": ("canary", "Canary"),
     "alias.drop": ("close", "Withdrew"),
     "version.retire": ("paused", "Retired"),
+    "version.reject": ("crit", "Rejected"),
     "version.archive": ("archive", "Archived"),
     "version.restore": ("undo", "Restored"),
     "version.pin": ("pin", "Pinned"),

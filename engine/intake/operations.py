@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import Conflict, InvalidRequest, OperationNotFound
 from engine.intake.batch import Batch
+from engine.intake.ending import rest
 from engine.intake.importing import read_rows
 from engine.intake.progress import DryRun, Progress, first_item
 from engine.intake.upgrade import Upgrade, read_base
@@ -119,7 +120,7 @@ class Operations:
         record = self._mine(operation, caller)
         if record.state not in UNFINISHED:
             raise Conflict(f"The operation is {record.state}; there is nothing to cancel.", code="operation_ended", found=record.state)
-        self._change(operation, state="cancelled", ended_unix=time.time())
+        self._store.write(lambda session: rest(session, record, "cancelled", by=caller))
         self._worker.halt(operation)
         return self.get(operation, caller=caller)
 

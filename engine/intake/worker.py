@@ -9,9 +9,9 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from engine.caller import Caller
 from engine.errors import LoradeckError, RegistryUnavailable
 from engine.intake.batch import Batch
+from engine.intake.ending import owner, rest
 from engine.intake.progress import changed
 from engine.intake.upgrade import UPGRADE, Upgrade, check_base
 from engine.intake.work import Work
@@ -125,7 +125,7 @@ class Worker:
             self._registrar,
             upload=self._uploads / upload if upload else None,
             upgrade=Upgrade(self._host, self._host.parts.spec) if record.kind == UPGRADE else None,
-            caller=Caller(name=record.created_by, kind=record.options.get("by_kind", "system"), role="operator", tenant=record.tenant),
+            caller=owner(record),
         )
 
     def _end(self, operation: str, state: OperationState, message: str = "") -> None:
@@ -135,7 +135,7 @@ class Worker:
             record = stored.get(session, operation)
             if record is None or record.state != "running":
                 return None
-            stored.change(session, operation, state=state, message=message, ended_unix=time.time())
+            rest(session, record, state, message=message)
             return record
 
         while not self._stopping.is_set():

@@ -71,6 +71,14 @@ def count_items(session: Session, operation: str) -> dict[str, int]:
     return dict(session.exec(query).all())
 
 
+def count_codes(session: Session, operation: str) -> dict[str, int]:
+    """How many rows were rejected by each code, the most frequent first."""
+    number = func.count().label("number")
+    query = select(ItemTable.code, number).where(ItemTable.operation == operation, ItemTable.state == "rejected")
+    rows = session.exec(query.group_by(ItemTable.code).order_by(number.desc(), col(ItemTable.code))).all()
+    return {code or "": count for code, count in rows}
+
+
 def settle(session: Session, operation: str, items: Sequence[ItemRecord]) -> None:
     """Rows have come to an end; the operation's counts follow in the same transaction."""
     if items:

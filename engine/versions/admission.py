@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import AdapterRefused, RegistryUnavailable
-from engine.registry import reports
+from engine.registry import audit, reports
+from engine.registry.alias_words import alias_subject
 from engine.report import GateReport, Scores
 from engine.versions.gate import Findings, judge, judge_scores, refusal_of
 from engine.versions.gate import refused as refused_report
@@ -66,12 +67,29 @@ class Admission:
             raise refusal
 
     def reject(self, refused: Refused, *, caller: Caller) -> None:
-        """Keep a refused version with its report; where the database is away, the refusal alone is told."""
+        """Keep a refused version with its report, and a line in the audit log; where the database is away, the refusal alone is told."""
+
+        def work(session: Session) -> VersionRecord | None:
+            rejected, number = self._store(session, refused, caller)
+            refusal = refused.refusal
+            after = {"state": "rejected", "code": refusal.code, "param": refusal.param, "source": refused.source, "number": number}
+            audit.append(session, caller, "adapter.reject", alias_subject(refused.alias), after=after, why=refusal.message)
+            return rejected
+
         with contextlib.suppress(RegistryUnavailable):
-            self._host.catalog.store.write(lambda session: self.note(session, refused, caller=caller), then=self.heard)
+            self._host.catalog.store.write(work, then=self.heard)
 
     def note(self, session: Session, refused: Refused, *, caller: Caller) -> VersionRecord | None:
-        """Likewise within a transaction: what ``heard`` is to be told after its commit."""
+        """Keep a refused version with its report, in a transaction; what ``heard`` is to be told after its commit."""
+        return self._store(session, refused, caller)[0]
+
+    def heard(self, rejected: VersionRecord | None) -> None:
+        """Memory follows a rejection that was committed."""
+        if rejected is not None:
+            self._host.catalog.put(rejected)
+
+    def _store(self, session: Session, refused: Refused, caller: Caller) -> tuple[VersionRecord | None, int | None]:
+        """The version that is kept, if it got as far as weights, and its number; None where these weights serve."""
         refusal, record, alias = refused.refusal, refused.record, refused.alias
         report = {**report_json(refused_report(refusal, now_unix=time.time())), "code": refusal.code, "message": refusal.message}
         stored = reports.reject(
@@ -83,14 +101,10 @@ class Admission:
             report=report,
             by=caller.name,
         )
-        if stored is None or record is None:
-            return None
-        return replace(record, key=stored[0], line=alias.name, number=stored[1], state="rejected")
-
-    def heard(self, rejected: VersionRecord | None) -> None:
-        """Memory follows a rejection that was committed."""
-        if rejected is not None:
-            self._host.catalog.put(rejected)
+        if stored is None:
+            return None, None
+        key, number = stored
+        return None if record is None else replace(record, key=key, line=alias.name, number=number, state="rejected"), number
 
     def _replaced(self, adapter: AdapterId, alias: AliasName) -> Scores | None:
         current = self._host.catalog.aliases.get(alias)

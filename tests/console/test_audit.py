@@ -93,6 +93,14 @@ def test_a_row_says_what_changed_in_words(action: str) -> None:
     assert summary(replace(LINE, action=action, before=before, after=after)) == words
 
 
+def test_a_refusal_reads_as_words() -> None:
+    """One version: why; the rows of an operation: how many for which code."""
+    refused = replace(LINE, action="adapter.reject", before=None, after={"code": "no_effect"}, why="It changes no logit.")
+    assert summary(refused) == "It changes no logit."
+    after = {"rejected": 1_037, "of": 5_000, "codes": {"no_weights": 1_030, "score_too_low": 7}}
+    assert summary(replace(refused, after=after)) == "1,037 of 5,000 rows refused: no_weights 1,030, score_too_low 7"
+
+
 def test_exports_keep_every_field() -> None:
     """JSON Lines are the records; CSV reads back, and none of its cells is a formula."""
     assert json.loads(as_jsonl([LINE]))["before"] == {"max_running": None, "weight": 1.0}
