@@ -42,6 +42,7 @@ def build(engine: Engine, app: FastAPI, cold_warm: ColdWarm | None = None) -> No
     comparison = cold_warm or ColdWarm(engine)
     console_app.on_startup(feeds.sample)
     console_app.timer(SAMPLE_S, feeds.sample)
+    console_app.timer(SAMPLE_S, engine.tenants.sessions.end_old)
     console_app.add_static_files("/static", STATIC, max_cache_age=0)
     install_assets()
 

@@ -7,19 +7,19 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from engine.clock import MonotonicClock
+from engine.clock import Clock, MonotonicClock
 from engine.gateway.gate import Gate
 from engine.registry.store import Store
 from engine.settings import Settings
 from engine.tenants.tenants import Tenants
 
 
-def open_accounts(settings: Settings, gate: Gate) -> Tenants:
+def open_accounts(settings: Settings, gate: Gate, clock: Clock | None = None) -> Tenants:
     """The real accounts, over a database of the test's own; the schema is made once a session."""
     settings.data.mkdir(parents=True, exist_ok=True)
     shutil.copy(empty_database(), settings.data / "loradeck.db")
     store = Store(settings.database_url)
-    return Tenants(store, gate, MonotonicClock(), listens_on_loopback=settings.is_loopback, limit=gate.set_allowances)
+    return Tenants(store, gate, clock or MonotonicClock(), listens_on_loopback=settings.is_loopback, limit=gate.set_allowances)
 
 
 @cache

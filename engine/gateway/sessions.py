@@ -38,7 +38,7 @@ class Sessions:
         self._lock = threading.Lock()
         self._open: dict[str, Session] = {}
         self.on_end: list[Callable[[Session], None]] = []
-        """Called when a session was ended before its time; in the thread that ended it."""
+        """Called when a session has ended; in the thread that ended it."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -48,12 +48,12 @@ class Sessions:
         token = f"ls-{secrets.token_urlsafe(32)}"
         session = Session(id=_hash(token), user=user, door=door, began_s=self._now_s())
         with self._lock:
-            self._forget_old()
+            old = self._forget_old()
             own = [each.id for each in self._open.values() if each.user == user]
             crowded = own[: max(0, len(own) - MOST_OF_ONE + 1)] or list(self._open)[: max(0, len(self._open) - MOST + 1)]
             ended = [self._open.pop(key) for key in crowded]
             self._open[session.id] = session
-        self._tell(ended)
+        self._tell([*old, *ended])
         return token
 
     def find(self, token: str, door: Door) -> Session | None:
@@ -75,9 +75,17 @@ class Sessions:
                 del self._open[session.id]
         self._tell(ended)
 
-    def _forget_old(self) -> None:
-        for key in [session.id for session in self._open.values() if not self._lasts(session)]:
-            del self._open[key]
+    def end_old(self) -> None:
+        """Forget those whose time is over, so that what they opened ends as well."""
+        with self._lock:
+            old = self._forget_old()
+        self._tell(old)
+
+    def _forget_old(self) -> list[Session]:
+        old = [session for session in self._open.values() if not self._lasts(session)]
+        for session in old:
+            del self._open[session.id]
+        return old
 
     def _lasts(self, session: Session) -> bool:
         return self._now_s() < session.began_s + SESSION_S

@@ -96,8 +96,12 @@ class Tenants:
         return self._change(tenant, "tenant.rename", caller, lambda before: replace(before, name=name[:200] or before.id))
 
     def suspend(self, tenant: str, *, why: str = "", caller: Caller = SYSTEM) -> TenantRecord:
-        """Its keys call nothing until it is resumed; what runs ends by itself."""
-        return self._change(tenant, "tenant.suspend", caller, lambda before: replace(before, suspended_unix=time.time()), why)
+        """Its keys call nothing and its people are signed out until it is resumed; requests that run end by themselves."""
+        suspended = self._change(tenant, "tenant.suspend", caller, lambda before: replace(before, suspended_unix=time.time()), why)
+        for user in tuple(self.directory.users.values()):
+            if user.tenant == suspended.id:
+                self.sessions.end_all_of(user.name)
+        return suspended
 
     def resume(self, tenant: str, *, why: str = "", caller: Caller = SYSTEM) -> TenantRecord:
         """Its keys hold again."""

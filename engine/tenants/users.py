@@ -94,10 +94,10 @@ class Users:
         caller.need("admin")
         user = self._directory.user(name, caller)
         self._need(caller, user.tenant)
-        self._keep_an_admin(user)
 
         def work(session: Session) -> None:
             users.delete(session, name)
+            _keep_an_admin(session, user)
             audit.append(session, caller, "user.delete", _subject(user), before=_facts(user))
 
         def then(_: None) -> None:
@@ -111,11 +111,10 @@ class Users:
         before = self._directory.user(name, caller)
         self._need(caller, before.tenant)
         after = change(before)
-        if not is_chief(after):
-            self._keep_an_admin(before)
 
         def work(session: Session) -> None:
             users.update(session, after)
+            _keep_an_admin(session, before)
             audit.append(session, caller, action, _subject(after), before=_facts(before), after=_facts(after))
 
         self._directory.store.write(work, then=lambda _: self._directory.put_user(after))
@@ -129,11 +128,12 @@ class Users:
             caller.need_for(tenant, "admin")
             self._directory.tenant(tenant, caller)
 
-    def _keep_an_admin(self, user: UserRecord) -> None:
-        others = (other for other in tuple(self._directory.users.values()) if other.name != user.name)
-        if is_chief(user) and not any(map(is_chief, others)):
-            message = f"{user.name!r} is the last admin of all tenants; make another one first."
-            raise Conflict(message, code="last_admin", param="user", found=user.name)
+
+def _keep_an_admin(session: Session, before: UserRecord) -> None:
+    """Raise Conflict where nobody may do everything any more; in the transaction, so that two admins cannot end each other."""
+    if is_chief(before) and not any(is_chief(user) for user, _ in users.every(session)):
+        message = f"{before.name!r} is the last admin of all tenants; make another one first."
+        raise Conflict(message, code="last_admin", param="user", found=before.name)
 
 
 def _subject(user: UserRecord) -> Subject:
