@@ -39,7 +39,7 @@ bench: $(READY)-test ## measure; ARGS="flat --json" chooses what
 	@$(PYTHON) -m engine.bench $(or $(ARGS),mixed flat load naive)
 
 screenshots: $(READY)-test browser fonts ## start Loradeck, send it traffic, rewrite screenshots/
-	@$(PYTHON) -m tests.capture_screenshots
+	@$(PYTHON) -m tests.capture_screenshots $(ARGS)
 
 gpu: $(READY)-test ## checks and figures that need a CUDA device
 	@mkdir -p bench-out

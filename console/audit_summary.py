@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from console import format as fmt
 from console.limits import LIMITS
 from console.record_diff import Difference, differences
+from console.schedule_words import when_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ SHOWN: Final = 3
 """Changed fields; of the others their number is told, and the drawer shows them."""
 NAMES: Final = {limit.name: f"{limit.label} {limit.unit}".lower().replace("kv", "KV") for limit in LIMITS}
 """What a field is called where its own name is not how people say it."""
-KEPT_FOR_MACHINES: Final = frozenset({"key", "created", "created_by", "zone"})
+KEPT_FOR_MACHINES: Final = frozenset({"key", "created", "created_by"})
 NOTHING: Final = frozenset({None, fmt.DASH, "no", "", "[]"})
 
 
@@ -70,6 +71,12 @@ def _pin(pin: Mapping[str, Any] | None, at_unix: float) -> str:
     return f"{pin.get('tier', 'device')}, {until}{why}"
 
 
+def _schedule(before: Mapping[str, Any], after: Mapping[str, Any], _: float) -> str:
+    """When it warms, and to where."""
+    old, new = ("" if not side else f"{when_words(side)} to {side['tier']}{'' if side['enabled'] else ', off'}" for side in (before, after))
+    return f"{old} → {new}" if old and new else new or f"was {old}"
+
+
 def _fields(before: Mapping[str, Any], after: Mapping[str, Any], _: float) -> str:
     """Field by field: from what to what; of what is new or gone, what it has."""
     found = [each for each in differences(before, after) if each.is_change and each.name not in KEPT_FOR_MACHINES]
@@ -96,5 +103,6 @@ TOLD: Final[dict[str, Callable[[Mapping[str, Any], Mapping[str, Any], float], st
     "adapter.reject": _refused,
     "version.reject": _refused,
     "version": _version,
+    "schedule": _schedule,
 }
 """By an action or its first word; the others are told field by field."""

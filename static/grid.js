@@ -54,9 +54,22 @@ export default {
       if (e.key === "Enter" && e.target === document.body) this.$emit("open", row.id);
       if (e.key === "x" && this.selected) this.$emit("select", { id: row.id });
     },
-    goto(index) {
+    goto(index, focus) {
       this.cursor = index;
-      this.$nextTick(() => this.$el.querySelector(".row.cursor")?.scrollIntoView({ block: "nearest" }));
+      this.$nextTick(() => {
+        const row = this.$el.querySelector(".row.cursor");
+        row?.scrollIntoView({ block: "nearest" });
+        if (focus) row?.focus();
+      });
+    },
+    // One row takes the Tab key; from there the arrows lead on and Enter opens.
+    onRowKey(e, row, index) {
+      if (e.target !== e.currentTarget || e.ctrlKey || e.metaKey || e.altKey) return;
+      const move = { ArrowDown: 1, ArrowUp: -1 }[e.key];
+      if (move) this.goto(Math.min(this.live.length - 1, Math.max(0, index + move)), true);
+      else if (e.key === "Enter" || e.key === " ") this.$emit("open", row.id);
+      else return;
+      e.preventDefault();
     },
     header() {
       const cells = this.columns.map((c) => {
@@ -78,10 +91,15 @@ export default {
       const chosen = this.selected?.includes(r.id);
       const cells = this.columns.map((c, i) => h("div", { class: ["cell", "c-" + c.key, c.cls], role: "cell" }, (r.cells[i] || []).map((p) => part(p, this.$emit))));
       if (this.selected) cells.unshift(h("div", { class: "cell c-box", role: "cell" }, [box(chosen ? "all" : "", "Select " + r.name, () => this.$emit("select", { id: r.id }))]));
+      const opens = r.still ? {} : {
+        tabindex: index === Math.max(0, Math.min(this.cursor, this.live.length - 1)) ? 0 : -1,
+        onClick: () => { this.cursor = index; this.$emit("open", r.id); },
+        onKeydown: (e) => this.onRowKey(e, r, index),
+        onFocus: () => { this.cursor = index; },
+      };
       return h("div", {
         key: r.id, role: "row", "aria-selected": this.selected ? String(Boolean(chosen)) : undefined,
-        class: ["row", r.cls, { chosen, opened: r.id === this.open, cursor: index === this.cursor }],
-        onClick: r.still ? undefined : () => { this.cursor = index; this.$emit("open", r.id); },
+        class: ["row", r.cls, { chosen, opened: r.id === this.open, cursor: index === this.cursor }], ...opens,
       }, cells);
     },
   },

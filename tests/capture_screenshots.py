@@ -1,64 +1,33 @@
-"""Rewrites ``screenshots/``: starts Loradeck on the demo base, sends it traffic, and takes every page in every look.
+"""Rewrites ``screenshots/``: starts Loradeck on the demo base, lets tenants work, takes every page in every look, and checks each.
 
-Run it by ``make screenshots``. What the pictures show is measured at that moment; nothing in them is made up.
+Run it by ``make screenshots``; ``ARGS="tenants audit"`` takes only those. What the pictures show is measured at that moment; nothing in
+them is made up. It ends with 1 when a page has a fault of ``tests.pictures.checks``.
 """
 
 from __future__ import annotations
 
-import random
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import httpx
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.conftest import CHROMIUM_FLAGS, chromium_path
+from tests.pictures import history
+from tests.pictures.checks import faint, faults, watch
+from tests.pictures.scenes import PAGES, QUIET_PAGES, SETTLE_MS, STATES, Scene, look_before
+from tests.pictures.site import ROOT, Site, serving
+from tests.pictures.traffic import traffic
 
-ROOT = Path(__file__).parent.parent
-with socket.create_server(("127.0.0.1", 0)) as probe:
-    PORT = probe.getsockname()[1]
-"""Nobody else's: traffic and pictures are of the server started here."""
-ADDRESS = f"http://127.0.0.1:{PORT}"
-START_S = 300
-"""The demo base is converted on the way."""
-WARM_UP_S = 45
+WARM_UP_S = 90
 """Traffic before the first picture, so that the lines of the tiles have a shape."""
-MEMORY = "2GiB"
-"""Small, so that the parts of the memory bar can be told apart."""
-SETTLE_S = 3
-"""From opening a page to its picture: a few pulls of its timers."""
-CLIENTS = 6
-
-PAGES = {
-    "overview": "/",
-    "adapters": "/adapters",
-    "playground": "/playground",
-    "operations": "/operations",
-    "tenants": "/tenants",
-    "audit": "/audit",
-    "settings": "/settings",
-}
-QUIET_PAGES = {"cold-warm": "/cold-warm"}
-"""Taken once the traffic has ended."""
 MEASURE_S = 300
-PROMPTS = (
-    "Name three rivers in Europe and one city on each.",
-    "Write a short note to a colleague who is starting today.",
-    "What does an index in a database do?",
-    "List five words that rhyme with light.",
-    "Summarise in one sentence why the sky is blue.",
-)
+THEME_MS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,123 +52,119 @@ LOOKS = (
     Look(name="phone", theme="dark", width=390, height=844),
     Look(name="phone-light", theme="light", width=390, height=844),
 )
+STATE_LOOKS = (
+    Look(name="laptop", theme="dark", width=1366, height=768),
+    Look(name="phone-light", theme="light", width=390, height=844),
+)
+"""Both themes and both sizes; the check looks at each in the other theme as well."""
 
 
-def main() -> None:
-    """All pages, all looks."""
+class Camera:
+    """Takes scenes in several looks at once: all pages are opened, then each has its picture and its check."""
+
+    def __init__(self, browser: Browser, site: Site, wanted: set[str]) -> None:
+        self._browser, self._site, self._wanted = browser, site, wanted
+        self.found: list[str] = []
+        """Faults, with where they are."""
+
+    def take(self, scenes: Iterable[Scene], looks: Iterable[Look]) -> None:
+        """One picture for each scene in each look."""
+        for scene in scenes:
+            if not self._wanted or scene.name in self._wanted:
+                self._take(scene, tuple(looks))
+
+    def measure_cold_and_warm(self) -> None:
+        """One comparison of three runs; pages opened later show it."""
+        if self._wanted and "cold-warm" not in self._wanted:
+            return
+        context, _ = self._open(Look(name="", theme="dark", width=1440, height=900), needs_session=True)
+        page = self._visit(context, "/cold-warm")
+        page.get_by_text("3 runs", exact=True).click()
+        page.locator("[data-run]").first.click()
+        page.locator(".cold-progress", has_text="3 of 3 runs").wait_for(timeout=1000 * MEASURE_S)
+        context.close()
+
+    def _take(self, scene: Scene, looks: tuple[Look, ...]) -> None:
+        opened = [(look, *self._open(look, needs_session=scene.needs_session)) for look in looks]
+        pages = [self._visit(context, scene.route, alive=scene.needs_session) for _, context, _ in opened]
+        for page in pages:
+            scene.act(page)
+        pages[-1].wait_for_timeout(SETTLE_MS)
+        for (look, context, errors), page in zip(opened, pages, strict=True):
+            file = ROOT / "screenshots" / f"{scene.name}-{look.name}.png"
+            page.screenshot(path=file)
+            print(file.relative_to(ROOT), flush=True)
+            told = [f"{file.stem}: {fault}" for fault in (*errors, *faults(page), *self._in_the_other_theme(page, look))]
+            print(*told, sep="\n", end="\n" if told else "", flush=True)
+            self.found += told
+            context.close()
+
+    def _in_the_other_theme(self, page: Page, look: Look) -> list[str]:
+        page.emulate_media(color_scheme="light" if look.theme == "dark" else "dark")
+        page.wait_for_timeout(THEME_MS)
+        return [f"in the other theme, {fault}" for fault in faint(page)]
+
+    def _open(self, look: Look, *, needs_session: bool) -> tuple[BrowserContext, list[str]]:
+        context = self._browser.new_context(
+            viewport={"width": look.width, "height": look.height},
+            color_scheme=look.theme,
+            has_touch=look.is_phone,
+            is_mobile=look.is_phone,
+            reduced_motion="reduce",
+        )
+        if needs_session:
+            context.add_cookies([{"name": "loradeck_session", "value": self._site.cookie, "url": self._site.address}])
+        return context, watch(context)
+
+    def _visit(self, context: BrowserContext, route: str, *, alive: bool = True) -> Page:
+        page = context.new_page()
+        page.goto(self._site.address + route, wait_until="load")
+        if alive:
+            page.wait_for_function("window.did_handshake === true && document.querySelector('.shell')")
+        return page
+
+
+def main(wanted: set[str]) -> int:
+    """All pages and states, all looks; 1 where a page has a fault."""
     path = chromium_path()
     if path is None:
         sys.exit("no Chromium: apt-get install chromium")
-    with tempfile.TemporaryDirectory() as data, serving(Path(data)), sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as data, serving(Path(data), free_port()) as site, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS))
-        with traffic():
-            print(f"Traffic for {WARM_UP_S} s")
+        camera = Camera(browser, site, wanted)
+        done = history.make_history(site)
+        with traffic(site.address, done.keys):
+            print(f"Traffic for {WARM_UP_S} s", flush=True)
             time.sleep(WARM_UP_S)
-            for look in LOOKS:
-                take(browser, look, PAGES)
-        measure_cold_and_warm(browser)
-        for look in LOOKS:
-            take(browser, look, QUIET_PAGES)
+            camera.take(PAGES, LOOKS)
+            camera.take(STATES, STATE_LOOKS)
+            take_changes(camera, site, done)
+        camera.measure_cold_and_warm()
+        camera.take(QUIET_PAGES, LOOKS)
         browser.close()
+    print(f"{len(camera.found)} faults", *camera.found, sep="\n")
+    return 1 if camera.found else 0
 
 
-@contextmanager
-def serving(data: Path) -> Iterator[None]:
-    """Loradeck with an empty data folder, answering; stopped as Ctrl-C would."""
-    server = subprocess.Popen([sys.executable, "run.py", "--port", str(PORT), "--data", str(data), "--memory", MEMORY], cwd=ROOT)
-    try:
-        wait_until_ready(server)
-        yield
-    finally:
-        server.send_signal(signal.SIGINT)
-        server.wait(timeout=20)
-
-
-def wait_until_ready(server: subprocess.Popen[bytes]) -> None:
-    """Returns when ``/health`` is 200. Exits when the server has ended or takes too long."""
-    deadline_s = time.monotonic() + START_S
-    while time.monotonic() < deadline_s:
-        if server.poll() is not None:
-            sys.exit(f"Loradeck ended with {server.returncode} before it was ready")
-        try:
-            if httpx.get(f"{ADDRESS}/health", timeout=5).status_code == httpx.codes.OK:
-                return
-        except httpx.TransportError:
-            time.sleep(0.5)
-    sys.exit(f"Loradeck was not ready within {START_S} s")
-
-
-@contextmanager
-def traffic() -> Iterator[None]:
-    """Clients that ask for the base and for adapters, popular ones more often, until the block ends."""
-    names = [model["id"] for model in httpx.get(f"{ADDRESS}/v1/models", timeout=10).json()["data"]]
-    place_some(names[1:])
-    stop = threading.Event()
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        clients = [pool.submit(ask_until, stop, names, seed) for seed in range(CLIENTS)]
-        try:
-            yield
-        finally:
-            stop.set()
-            for client in clients:
-                client.result(timeout=60)
-
-
-def place_some(aliases: list[str]) -> None:
-    """One adapter pinned, so that the pictures show a pin."""
-    for alias in aliases[:1]:
-        httpx.post(f"{ADDRESS}/api/adapters/{alias}/pin", json={"reason": "hot all day"}, timeout=60).raise_for_status()
-
-
-def ask_until(stop: threading.Event, names: list[str], seed: int) -> None:
-    """One client: a request, a pause, the next one."""
-    rng = random.Random(seed)
-    popularity = [1 / (rank + 1) for rank in range(len(names))]
-    with httpx.Client(base_url=ADDRESS, timeout=120) as client:
-        while not stop.is_set():
-            (name,) = rng.choices(names, popularity)
-            body = {"model": name, "messages": [{"role": "user", "content": rng.choice(PROMPTS)}], "max_tokens": rng.randint(16, 64)}
-            client.post("/v1/chat/completions", json=body).raise_for_status()
-            stop.wait(rng.expovariate(2.0))
-
-
-def take(browser: Browser, look: Look, pages: dict[str, str]) -> None:
-    """These pages in one look."""
-    context = browser.new_context(
-        viewport={"width": look.width, "height": look.height},
-        color_scheme=look.theme,
-        has_touch=look.is_phone,
-        is_mobile=look.is_phone,
-        reduced_motion="reduce",
+def take_changes(camera: Camera, site: Site, done: history.History) -> None:
+    """The change that was taken back, an import with rows at fault, one before it begins, and one under way."""
+    rows = history.rows_of_a_long_import(site)
+    scenes = (
+        Scene(name="audit-undo", route=f"/audit?action=limits.set&open={done.undone}"),
+        Scene(name="operation-rejected", route=f"/operations?open={done.imported}&rows=rejected"),
+        Scene(name="register-dry-run", route="/adapters", act=look_before(history.manifest([*rows[:4], *history.rows_at_fault(site)]))),
     )
-    page = context.new_page()
-    for name, route in pages.items():
-        page.goto(ADDRESS + route, wait_until="load")
-        time.sleep(SETTLE_S)
-        if name == "playground":
-            send(page)
-        file = ROOT / "screenshots" / f"{name}-{look.name}.png"
-        page.screenshot(path=file)
-        print(file.relative_to(ROOT))
-    context.close()
+    camera.take(scenes, STATE_LOOKS)
+    running = history.begin_import(site, rows)
+    camera.take((Scene(name="operation-running", route=f"/operations?open={running}"),), STATE_LOOKS)
+    site.call("POST", f"/operations/{running}/cancel")
 
 
-def measure_cold_and_warm(browser: Browser) -> None:
-    """One comparison of three runs; pages opened later show it."""
-    page = browser.new_page()
-    page.goto(f"{ADDRESS}/cold-warm", wait_until="load")
-    time.sleep(SETTLE_S)
-    page.get_by_text("3 runs", exact=True).click()
-    page.locator("[data-run]").first.click()
-    page.locator(".cold-progress", has_text="3 of 3 runs").wait_for(timeout=1000 * MEASURE_S)
-    page.close()
-
-
-def send(page: Page) -> None:
-    """Press the playground's button and wait until its streams are well under way."""
-    page.locator("[data-run]").first.click()
-    time.sleep(2 * SETTLE_S)
+def free_port() -> int:
+    """Nobody else's: traffic and pictures are of the server started here."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(set(sys.argv[1:])))

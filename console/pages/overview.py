@@ -102,9 +102,9 @@ def _itl(s: EngineSnapshot) -> Reading:
 
 
 def beside_p50(seconds: float | None, unit: str) -> str:
-    """The median beside a percentile, without its unit where both share it."""
+    """The median beside a percentile, in its unit, which it therefore does not name."""
     number, own_unit = fmt.latency(seconds)
-    return f"p50 {number}" if own_unit == unit else f"p50 {number} {own_unit}"
+    return f"p50 {seconds:.2f}" if seconds is not None and (unit, own_unit) == ("s", "ms") else f"p50 {number}"
 
 
 def _waiting(s: EngineSnapshot) -> Reading:

@@ -98,7 +98,7 @@ def _fact(label: str, value: str, more: object = None) -> None:
         with box("link", "button").props('type=button title="All of these"').on("click", more, args=[]):
             text(value)
     else:
-        text(value, "code")
+        text(value, "" if label == "why" else "code")
 
 
 def _way_back(line: AuditRecord, view: AuditView) -> None:

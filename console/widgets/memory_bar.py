@@ -49,7 +49,7 @@ def memory_card(live: Live) -> None:
 def device_words(live: Live) -> str:
     """What the device is; on CPU it says that it is a budget."""
     device = live.feed.snapshot.device
-    where = "a budget of host memory" if device.kind == "cpu" else device.name
+    where = "budget of host memory" if device.kind == "cpu" else device.name
     return " · ".join(part for part in (where, f"{device.base} {fmt.precision(device.dtype)}".strip()) if part)
 
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = (
     Column(key="number", label="Row", width="44px", cls="num"),
-    Column(key="outcome", label="Outcome", width="104px"),
-    Column(key="alias", label="Alias", width="minmax(90px,1fr)"),
-    Column(key="why", label="Source, or why not", width="minmax(120px,1.6fr)"),
+    Column(key="outcome", label="Outcome", width="88px"),
+    Column(key="alias", label="Alias", width="minmax(110px,1.2fr)"),
+    Column(key="why", label="Source, or why not", width="minmax(120px,1.5fr)"),
 )
 VERBS: Final[dict[OperationVerb, tuple[str, str]]] = {
     "cancel": ("Cancel", "stop"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from nicegui import background_tasks, ui
 
 from console import format as fmt
+from console.schedule_words import DAYS, TRIGGERS, when_words
 from console.widgets.elements import box, button, choice, enable, text
 from console.widgets.form import Form
 from console.widgets.grid import Column, Grid, act, glyph, words
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from console.desk import Desk
     from engine import Schedule, Tier, Trigger
 
-DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-TRIGGERS: Final = {"time": "at a time of day", "sign_in": "when its people sign in", "first_request": "at its first request of the day"}
 TIERS: Final = {"device": "to device", "host": "to host"}
 COLUMNS: Final = (
     Column(key="alias", label="Alias", width="minmax(130px,1fr)"),
@@ -81,29 +81,13 @@ def _row(one: Schedule, due_unix: float | None, now_unix: float, *, may_change: 
     cells = [
         [words(one.alias, "name")],
         [words(one.tenant, "muted")],
-        [words(when_words(one))],
+        [words(when_words(asdict(one)))],
         [glyph(one.tier), words(one.tier)],
         [words(fmt.DASH, "faint")] if due_unix is None else [words(fmt.pin_end(due_unix, now_unix))],
         [words("not yet", "faint")] if one.ran_unix is None else [words(fmt.moment(one.ran_unix, now_unix), "muted")],
         [act("Remove", str(one.key))] if may_change else [],
     ]
     return {"id": str(one.key), "cells": cells, "still": True}
-
-
-def when_words(one: Schedule) -> str:
-    """As in "Mon–Fri 08:30 Europe/Berlin" or "when its people sign in"."""
-    if one.minute is None:
-        return TRIGGERS[one.trigger]
-    days = one.days
-    run = len(days) > 2 and days == tuple(range(days[0], days[-1] + 1))  # noqa: PLR2004 - from three on a run is shorter
-    names = (
-        "daily"
-        if len(days) == len(DAYS)
-        else f"{DAYS[days[0]].title()}–{DAYS[days[-1]].title()}"
-        if run
-        else ", ".join(DAYS[day].title() for day in days)
-    )
-    return f"{names} {one.minute // 60:02}:{one.minute % 60:02} {one.zone}"
 
 
 def wish_of(one: Schedule) -> Wish:

@@ -17,11 +17,11 @@ NEARLY: Final = 0.9
 COLUMNS: Final = (
     Column(key="tenant", label="Tenant", width="minmax(112px,1fr)"),
     Column(key="rps", label="Req/s", width="48px", cls="num"),
-    Column(key="rpm", label="Requests of limit", width="152px", cls="num", title="Of the last minute"),
+    Column(key="rpm", label="Requests of limit", width="138px", cls="num", title="Of the last minute"),
     Column(
         key="tpm",
         label="Tokens of limit",
-        width="172px",
+        width="154px",
         cls="num",
         title="Of the last minute, prompt and output, with what calls under way may still take",
     ),
@@ -35,7 +35,7 @@ COLUMNS: Final = (
         cls="num",
         title="Latency of its requests of the last minute over what it would be without waits, mean",
     ),
-    Column(key="month", label="Tokens this month", width="160px", cls="num", title="Prompt and output, calendar month, UTC"),
+    Column(key="month", label="Tokens this month", width="150px", cls="num", title="Prompt and output, calendar month, UTC"),
     Column(key="adapters", label="Adapters", width="66px", cls="num"),
 )
 

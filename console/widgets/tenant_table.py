@@ -81,7 +81,7 @@ def _why(row: TenantRow) -> list[Cell]:
         return [words(fmt.DASH, "faint")]
     reason, share = row.wait_shares[0]
     return [
-        bar([(f"w-{code}", part) for code, part in row.wait_shares], 48),
+        bar([(f"w-{code}", part) for code, part in row.wait_shares], 36),
         words(reason, "code"),
         words(f"{fmt.percent(share, 0)} %", "faint"),
     ]

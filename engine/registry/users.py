@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, cast
 
 from sqlmodel import Session, col, select
@@ -40,9 +39,9 @@ def set_password(session: Session, name: str, password_hash: str) -> None:
     _row(session, name).password_hash = password_hash
 
 
-def note_sign_in(session: Session, name: str) -> None:
-    """They signed in now."""
-    _row(session, name).signed_in_unix = time.time()
+def note_sign_in(session: Session, name: str, at_unix: float) -> None:
+    """They signed in at that time."""
+    _row(session, name).signed_in_unix = at_unix
 
 
 def delete(session: Session, name: str) -> None:

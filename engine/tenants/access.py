@@ -68,7 +68,10 @@ class Access:
         self._throttle.note(name, success=right)
         if not right or user is None or user.disabled_unix is not None:
             raise Unauthorized("Name or password is wrong.", code="wrong_credentials")
-        self._directory.store.later(lambda session: users.note_sign_in(session, name))
+        now_unix = time.time()
+        self._directory.store.later(
+            lambda session: users.note_sign_in(session, name, now_unix), then=lambda _: self._directory.seen(name, now_unix)
+        )
         if user.tenant is not None:
             self.on_sign_in(user.tenant)
         return self._sessions.begin(name, door)
@@ -90,4 +93,6 @@ class Access:
         now_s, now_unix = self._clock.now_s(), time.time()
         if now_s - self._used_s.get(key, float("-inf")) >= USE_EVERY_S:
             self._used_s[key] = now_s
-            self._directory.store.later(lambda session: keys.note_use(session, key, now_unix))
+            self._directory.store.later(
+                lambda session: keys.note_use(session, key, now_unix), then=lambda _: self._directory.used(key, now_unix)
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.allowance import UNLIMITED
@@ -84,6 +85,16 @@ class Directory:
     def put_key(self, key: KeyRecord) -> None:
         """Memory follows a commit."""
         self.keys[key.id] = key
+
+    def seen(self, user: str, at_unix: float) -> None:
+        """Memory follows a sign-in."""
+        if user in self.users:
+            self.users[user] = replace(self.users[user], signed_in_unix=at_unix)
+
+    def used(self, key: str, at_unix: float) -> None:
+        """Memory follows the use of a key."""
+        if key in self.keys:
+            self.keys[key] = replace(self.keys[key], used_unix=at_unix)
 
     def _load(self, session: Session) -> None:
         self.tenants = {tenant.id: tenant for tenant in tenants.every(session)}

@@ -149,6 +149,18 @@ async def test_keys_end(doors: Doors) -> None:
     assert (await doors.call("GET", "/v1/models", fresh.token[:-1] + "0")).status_code == 401
 
 
+async def test_the_last_use_is_told_at_once(doors: Doors) -> None:
+    """A key that was used and a person who signed in are listed with when, not only after a restart."""
+    tenants = doors.engine.tenants
+    made = tenants.keys.create("k", tenant=ACME)
+    assert tenants.directory.keys[made.record.id].used_unix is None
+    await doors.call("GET", "/v1/models", made.token)
+    await doors.call("POST", "/api/session", None, json={"name": "root", "password": PASSWORD})
+    tenants.directory.store.write(lambda _: None)  # in order after what was left for later
+    assert next(key for key in tenants.keys.list() if key.id == made.record.id).used_unix is not None
+    assert [user.signed_in_unix is not None for user in tenants.users.list()] == [True]
+
+
 async def test_an_allow_list_is_the_whole_world(doors: Doors) -> None:
     """A key that names its models lists and calls these, and others do not exist."""
     key = doors.key(None, models=("team/B", "tiny"))

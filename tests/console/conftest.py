@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import httpx
 import pytest
 
+from tests.pictures.checks import watch
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
@@ -68,24 +70,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def visit(chromium: Browser, site: str) -> Iterator[Callable[..., Page]]:
     """Open a path in a fresh session and wait until it is alive; console errors fail the test."""
-    contexts: list[BrowserContext] = []
-    errors: list[str] = []
+    contexts: list[tuple[BrowserContext, list[str]]] = []
 
     def open_page(path: str, *, width: int = 1440, height: int = 900, scheme: str = "dark") -> Page:
         context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-        contexts.append(context)
+        contexts.append((context, watch(context)))
         page = context.new_page()
         page.set_default_timeout(20_000)
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(site + path)
         page.wait_for_function("window.did_handshake === true && document.querySelector('.shell')")
         return page
 
     yield open_page
-    for context in contexts:
+    for context, _ in contexts:
         context.close()
-    assert not errors
+    assert [error for _, errors in contexts for error in errors] == []
 
 
 @pytest.fixture(scope="module")

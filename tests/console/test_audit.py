@@ -70,7 +70,10 @@ def test_differences_begin_with_what_changed() -> None:
 PIN = {"tier": "device", "by": "ana", "reason": "hot all day", "until_unix": None}
 NAME = {"version": 4, "adapter": "36f1daf371e2d2326cd371ce9ea35a16", "canary": None, "canary_version": None, "canary_share": 0.0}
 TRIED = {**NAME, "canary": "7aa5ff2171e2d2326cd371ce9ea35a16", "canary_version": 5, "canary_share": 0.25}
+WARM = {"days": [0, 1, 2, 3, 4], "minute": 510, "zone": "UTC", "trigger": "time", "tier": "device", "enabled": True}
 CHANGES = {
+    "schedule.put": (None, WARM, "Mon–Fri 08:30 UTC to device"),
+    "schedule.drop": ({**WARM, "minute": None, "trigger": "sign_in"}, None, "was when its people sign in to device"),
     "version.pin": ({"pin": None}, {"pin": PIN, "tier": "device"}, "device, no end, “hot all day”"),
     "version.unpin": ({"pin": PIN}, {"pin": None, "tier": "device"}, "was device, no end, “hot all day”"),
     "version.warm": ({"pin": None}, {"pin": None, "tier": "host"}, "to host"),
