@@ -12,6 +12,7 @@ import torch
 from safetensors import safe_open
 
 from engine.adapters.eviction import EvictionPolicy
+from engine.adapters.identity import unowned_id
 from engine.adapters.loader import Loader
 from engine.adapters.loads import LoadPipeline
 from engine.adapters.residency import AdapterResidency
@@ -212,7 +213,8 @@ def connect(host: ModelHost) -> None:
     parts.catalog.store.on_late_commit = lambda: host.post(host.lifecycle.align)
     import_journal(residency.disk.folder, parts.catalog)
     parts.catalog.store.write(lambda session: bases.seen(session, parts.spec, source=parts.base_root, by=SYSTEM.name))
-    residency.disk.sweep(keep={content for content in parts.catalog.holders if parts.catalog.keeps(content)})
+    kept = {record.id: record for record in parts.catalog.records.values() if parts.catalog.keeps(record.id)}
+    residency.disk.sweep({adapter: unowned_id(record.digest, base_digest=record.base_digest) for adapter, record in kept.items()})
     for record in parts.catalog.versions.values():
         residency.add(record)
     for alias in parts.catalog.aliases.values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.errors import Conflict
@@ -28,7 +27,7 @@ def load_bill(host: ModelHost, entry: AdapterEntry, what: str, *, tenant: Tenant
         ("Free now", free),
         *((f"Evict {victim.alias}", victim.pages) for victim in own),
         *((("Evict adapters of others", others),) if others else ()),
-        (f"{what} {entry.alias_of(tenant)}", -needed),
+        (f"{what} {entry.alias}", -needed),
         ("Free after", free + leaving - needed),
     ), own
 
@@ -54,6 +53,4 @@ def _own(host: ModelHost, victims: tuple[Victim, ...], tenant: TenantId | None) 
     if tenant is None:
         return victims
     entries = host.residency.entries
-    return tuple(
-        replace(victim, alias=entries[victim.id].alias_of(tenant)) for victim in victims if tenant in host.catalog.held_by(victim.id)
-    )
+    return tuple(victim for victim in victims if entries[victim.id].record.tenant == tenant)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from engine.adapters.entry import Pin
 from engine.bill import floor_rule, load_bill
+from engine.desired import Pin
 from engine.errors import AdapterNotFound, Conflict, InvalidRequest, LoradeckError
 from engine.events import AdapterPinned, AdapterUnpinned
 from engine.gateway.scope import narrow_row
-from engine.leaving import in_general, leave, leave_shared
+from engine.leaving import leave
 from engine.registry import placements
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ControlCall:
     by: str
     preview: bool = False
     tenant: TenantId | None = None
-    """Whose wish it is; None is that of an operator of all tenants."""
+    """Who asks, and what they are told of others' adapters; None is an operator of all tenants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +98,9 @@ class Control:
     def expire_pins(self) -> None:
         """End pins whose time has come."""
         for entry in list(self._host.residency.roster.pinned.values()):
-            for tenant, pin in list(entry.pins.items()):
-                if pin.until_unix is not None and pin.until_unix <= time.time():
-                    self._drop_pin(entry, tenant, by="policy", because="expired")
-                    self._host.catalog.store.later(partial(placements.set_pin, content=entry.record.id, tenant=tenant, pin=None))
+            if entry.pin is not None and entry.pin.until_unix is not None and entry.pin.until_unix <= time.time():
+                self._drop_pin(entry, by="policy", because="expired")
+                self._host.catalog.store.later(partial(placements.set_pin, content=entry.record.id, pin=None))
 
     def _warm(self, entry: AdapterEntry, call: ControlCall, future: Future[ControlOutcome]) -> None:
         tier = _tier(call, allowed=("device", "host"))
@@ -136,14 +135,13 @@ class Control:
             future.set_result(self._outcome(call, entry, f"Would pin it to {tier}.", lines=lines, victims=victims, eta_s=eta_s))
             return
         pin = Pin(tier=tier, until_unix=call.until_unix, reason=call.reason, by=call.by)
-        self._host.residency.set_pins(entry, entry.pins | {call.tenant: pin})
+        self._host.residency.set_pin(entry, pin)
         entry.leave_to = None
         event = AdapterPinned(
             at_unix=time.time(),
             by=call.by,
             adapter=call.adapter,
-            alias=entry.alias_of(call.tenant),
-            tenant=call.tenant,
+            alias=entry.alias,
             tier=tier,
             until_unix=call.until_unix,
             reason=call.reason,
@@ -154,42 +152,25 @@ class Control:
         future.set_result(self._outcome(call, entry, f"Pinned to {tier}.", lines=lines, victims=victims, eta_s=eta_s))
 
     def _unpin(self, entry: AdapterEntry, call: ControlCall, future: Future[ControlOutcome]) -> None:
-        ending = [tenant for tenant in entry.pins if self._may_end(entry, tenant, call)]
-        if call.preview or not ending:
-            message = "Would end its pin." if ending else "It is not pinned."
+        if call.preview or entry.pin is None:
+            message = "Would end its pin." if entry.pin else "It is not pinned."
         else:
-            for tenant in ending:
-                self._drop_pin(entry, tenant, by=call.by, because="operator")
+            self._drop_pin(entry, by=call.by, because="operator")
             message = "Unpinned."
         future.set_result(self._outcome(call, entry, message))
 
-    def _may_end(self, entry: AdapterEntry, tenant: TenantId | None, call: ControlCall) -> bool:
-        """An operator of all tenants ends every pin; one of a tenant its own, and where no other has the weights also one for all."""
-        return call.tenant is None or tenant == call.tenant or not self._is_shared(entry)
-
-    def _is_shared(self, entry: AdapterEntry) -> bool:
-        return len(self._host.catalog.held_by(entry.record.id)) > 1
-
     def _evict(self, entry: AdapterEntry, call: ControlCall, future: Future[ControlOutcome]) -> None:
         tier = _tier(call, allowed=("host", "disk"))
-        pin = next((pin for tenant, pin in entry.pins.items() if self._may_end(entry, tenant, call)), None)
-        if pin is not None:
+        if entry.pin is not None:
             message = "It is pinned; end the pin first."
-            raise Conflict(message, code="pinned", param="ref", expected="not pinned", found=f"pinned to {pin.tier}")
-        if call.tenant is not None and self._is_shared(entry):
-            leave_shared(self._host, entry, tier, preview=call.preview)
-        else:
-            text = leave(self._host, entry, tier, preview=call.preview)
-        if call.tenant is not None:
-            text = in_general(tier, preview=call.preview)
+            raise Conflict(message, code="pinned", param="ref", expected="not pinned", found=f"pinned to {entry.pin.tier}")
+        text = leave(self._host, entry, tier, preview=call.preview)
         outcome = self._outcome(call, entry, text)
         future.set_result(replace(outcome, waiting_leases=outcome.adapter.leases))
 
-    def _drop_pin(self, entry: AdapterEntry, tenant: TenantId | None, *, by: str, because: Literal["operator", "expired"]) -> None:
-        self._host.residency.set_pins(entry, {owner: pin for owner, pin in entry.pins.items() if owner != tenant})
-        event = AdapterUnpinned(
-            at_unix=time.time(), by=by, adapter=entry.record.id, alias=entry.alias_of(tenant), tenant=tenant, because=because
-        )
+    def _drop_pin(self, entry: AdapterEntry, *, by: str, because: Literal["operator", "expired"]) -> None:
+        self._host.residency.set_pin(entry, None)
+        event = AdapterUnpinned(at_unix=time.time(), by=by, adapter=entry.record.id, alias=entry.alias, because=because)
         self._host.publisher.record_event(event)
         self._host.lifecycle.changed(entry)
 

@@ -11,15 +11,13 @@ Trigger = Literal["time", "sign_in", "first_request"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredPin:
-    """A pin that outlasts a restart."""
+class Pin:
+    """An operator's wish that an adapter stay on a tier; it outlasts a restart."""
 
     tier: Tier
     until_unix: float | None
     reason: str
     by: str
-    tenant: TenantId | None = None
-    """Whose it is; None is an operator of all tenants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +25,7 @@ class Placement:
     """What is wanted of one version's weights. ``warm_tier`` is where the warm set had them; the lowest priority comes back first."""
 
     content: AdapterId
-    pins: tuple[StoredPin, ...] = ()
+    pin: Pin | None = None
     warm_tier: Tier | None = None
     warm_priority: int = 0
 

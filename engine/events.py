@@ -124,8 +124,6 @@ class AdapterPinned(Event):
     adapter: AdapterId
     alias: str
     tier: Tier
-    tenant: TenantId | None = None
-    """For whom; None is for all."""
     until_unix: float | None = None
     reason: str = ""
 
@@ -136,8 +134,6 @@ class AdapterUnpinned(Event):
 
     adapter: AdapterId
     alias: str
-    tenant: TenantId | None = None
-    """Whose it was; None is that of an operator of all tenants."""
     because: Literal["operator", "expired", "retired"] = "operator"
 
 

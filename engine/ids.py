@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Literal, NewType
 
 AdapterId = NewType("AdapterId", str)
-"""Version id: the first 32 hex digits of the content digest. Immutable."""
+"""Version id: 32 hex digits of a digest over content, base and owner. Immutable."""
 
 RequestId = NewType("RequestId", str)
 TenantId = NewType("TenantId", str)
@@ -34,3 +35,10 @@ DEFAULT_TENANT = TenantId("default")
 """Everybody, in local mode."""
 SHARED_TENANT = TenantId("shared")
 """Owns what all tenants may call."""
+
+ID_DIGITS = 32
+
+
+def owned_id(unowned: str, owner: TenantId) -> AdapterId:
+    """The version id of an owner; that of the tenant ``default`` is of content and base alone."""
+    return AdapterId(unowned if owner == DEFAULT_TENANT else hashlib.sha256(f"{unowned}\n{owner}".encode()).hexdigest()[:ID_DIGITS])

@@ -31,14 +31,3 @@ def leave(host: ModelHost, entry: AdapterEntry, tier: Tier, *, preview: bool) ->
         host.lifecycle.changed(entry)
         return "Left host memory; its image is on disk."
     return "It was not on the device."
-
-
-def leave_shared(host: ModelHost, entry: AdapterEntry, tier: Tier, *, preview: bool) -> None:
-    """Weights that others have too go only where nobody's pin, request or load holds them."""
-    if not preview and not entry.pins and not entry.users and entry.is_idle:
-        leave(host, entry, tier, preview=False)
-
-
-def in_general(tier: Tier, *, preview: bool) -> str:
-    """What one tenant is told: the same whether or not others have the weights."""
-    return f"{'Would leave' if preview else 'Leaves'} for {tier} as soon as nothing holds it nearer."

@@ -95,7 +95,7 @@ class AdapterLifecycle(ResidencyListener):
         entry.retired = adapter not in self._host.catalog.versions
         self.changed(entry)
         if entry.retired:
-            self._host.residency.set_pins(entry, {})
+            self._host.residency.set_pin(entry, None)
             self.forget_unused(adapter)
 
     def drain(self, adapter: AdapterId) -> tuple[int, float | None]:
@@ -164,10 +164,6 @@ class AdapterLifecycle(ResidencyListener):
         total_s, pages = self._load_s.get((from_tier, tier), (0.0, 0))
         return total_s / pages * entry.record.num_pages if pages else None
 
-    def alias_of(self, entry: AdapterEntry) -> str:
-        """The first alias, else the id."""
-        return entry.alias_of(None)
-
     # Heard from residency
 
     def changed(self, entry: AdapterEntry) -> None:
@@ -186,7 +182,7 @@ class AdapterLifecycle(ResidencyListener):
             entry.loads += 1
             self._host.observer.last_loads[entry.record.id] = record
             self._host.publisher.record_load(record)
-            self._event(AdapterLoaded(at_unix=time.time(), adapter=entry.record.id, alias=self.alias_of(entry), load=record))
+            self._event(AdapterLoaded(at_unix=time.time(), adapter=entry.record.id, alias=entry.alias, load=record))
         spent_s, pages = self._load_s.get((load.from_tier, load.to_tier), (0.0, 0))
         busy_s = sum(phase.duration_s for phase in load.phases)
         self._load_s[load.from_tier, load.to_tier] = (spent_s + busy_s, pages + entry.record.num_pages)
@@ -195,8 +191,7 @@ class AdapterLifecycle(ResidencyListener):
 
     def failed(self, entry: AdapterEntry, error: LoradeckError) -> None:
         """Record it; requests that waited for it end with the error."""
-        alias = self.alias_of(entry)
-        self._event(AdapterLoadFailed(at_unix=time.time(), adapter=entry.record.id, alias=alias, message=error.message))
+        self._event(AdapterLoadFailed(at_unix=time.time(), adapter=entry.record.id, alias=entry.alias, message=error.message))
         self._host.requests.fail_adapter(entry.record.id, error)
         if error.code != "adapter_pages":
             end_canaries(self._host, entry, f"The canary {entry.record.id} cannot be loaded: {error.message}")
@@ -206,7 +201,7 @@ class AdapterLifecycle(ResidencyListener):
     def left_device(self, entry: AdapterEntry, because: LeftBecause) -> None:
         """Record it, and for whom."""
         if entry.displaced_by is not None:
-            self._host.publisher.fairness.evicted(by=entry.displaced_by, of=entry.owners, now_s=self._host.clock.now_s())
+            self._host.publisher.fairness.evicted(by=entry.displaced_by, of=entry.record.tenant, now_s=self._host.clock.now_s())
         self._left(entry, "device", because)
 
     def left_host(self, entry: AdapterEntry) -> None:
@@ -223,7 +218,7 @@ class AdapterLifecycle(ResidencyListener):
         self._event(
             AdapterEvicted(
                 at_unix=time.time(), by="policy" if because in {"pages_needed", "host_budget"} else "operator",
-                adapter=entry.record.id, alias=self.alias_of(entry), from_tier=tier, because=because, idle_s=idle_s,
+                adapter=entry.record.id, alias=entry.alias, from_tier=tier, because=because, idle_s=idle_s,
             )
         )  # fmt: skip
 

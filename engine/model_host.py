@@ -242,7 +242,7 @@ class ModelHost:
         return tuple(
             Victim(
                 id=victim.adapter,
-                alias=self.lifecycle.alias_of(self.residency.entry(victim.adapter)),
+                alias=self.residency.entry(victim.adapter).alias,
                 pages=victim.pages,
                 idle_s=now_s - victim.last_used_s,
             )

@@ -10,7 +10,6 @@ from engine.adapters.probe import fingerprint_text
 from engine.batch_rows import requests_snapshot
 from engine.fairness_view import ServedWork
 from engine.held import adapter_pages
-from engine.holders import holdings
 from engine.memory.ledger import DeviceBytes, LedgerFacts, PageCounts, account
 from engine.snapshot import (
     AdapterRow,
@@ -116,10 +115,9 @@ class Observer:
 
     def row(self, entry: AdapterEntry) -> AdapterRow:
         """An operator's view of one adapter, now."""
-        pin, held = entry.pin, self._host.catalog.held_by(entry.record.id)
-        record = next(iter(held.values()), entry.record)
+        pin, record = entry.pin, self._host.catalog.versions.get(entry.record.id, entry.record)
         traffic = self._host.publisher.adapter(record.id, self._host.clock.now_s())
-        row = static_row(dataclasses.replace(record, fingerprint=entry.record.fingerprint), self._host.lifecycle.alias_of(entry))
+        row = static_row(dataclasses.replace(record, fingerprint=entry.record.fingerprint), entry.alias)
         live: dict[str, Any] = {
             "aliases": tuple(alias.name for alias in entry.aliases),
             "tier": entry.residency(in_host=record.id in self._host.residency.host),
@@ -134,7 +132,6 @@ class Observer:
             "last_used_unix": entry.last_used_unix,
             "probe": entry.probe,
             "last_load": self.last_loads.get(record.id),
-            "holdings": holdings(self._host, entry, held),
         }
         if traffic is not None:
             live |= {

@@ -14,7 +14,6 @@ from engine.alias import AliasName
 from engine.errors import OUTCOME_UNKNOWN, AdapterRefused, Conflict, LoradeckError, RegistryUnavailable
 from engine.events import AdapterRegistered, AdapterRejected, AdapterUnregistered
 from engine.gateway.scope import narrow_row
-from engine.ids import AdapterId
 from engine.intake.sources import Sources
 from engine.names import check_alias
 from engine.observer import static_row
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from engine.adapters.pack import PackedAdapter
     from engine.adapters.peft import ParsedAdapter
     from engine.caller import Caller
-    from engine.ids import TenantId
+    from engine.ids import AdapterId, TenantId
     from engine.model_host import ModelHost
     from engine.models.spec import ModelSpec
     from engine.registered import RegisterCall, ValidationReport
@@ -62,8 +61,8 @@ class Registrar:
         record = None
         try:
             check_alias(call.alias.name, reserved=(self._host.base_name,))
-            parsed, packed = self._validate(call.source, compatible_base=call.compatible_base)
-            record = self.record(parsed, packed, source=call.source, tenant=call.alias.tenant)
+            parsed, packed = self._validate(call)
+            record = self.record(parsed, packed, source=call.source)
             report = self.report(record, parsed.scores, call.alias)
             if call.dry_run:
                 return Registration(row=static_row(record, call.alias.name), report=report, created=False, dry_run=True)
@@ -122,18 +121,18 @@ class Registrar:
         if isinstance(refusal, AdapterRefused):
             self.admission.reject(Refused(alias=call.alias, record=record, source=call.source, refusal=refusal), caller=caller)
 
-    def _validate(self, source: str, *, compatible_base: bool) -> tuple[ParsedAdapter, PackedAdapter]:
+    def _validate(self, call: RegisterCall) -> tuple[ParsedAdapter, PackedAdapter]:
         try:
-            with self.sources.opened(source) as folder:
-                parsed = self.parse(folder, compatible_base=compatible_base)
+            with self.sources.opened(call.source) as folder:
+                parsed = self.parse(folder, owner=call.alias.tenant, compatible_base=call.compatible_base)
                 return parsed, self.pack(parsed)
         finally:
             release_team()
 
-    def parse(self, folder: Path, *, compatible_base: bool, spec: ModelSpec | None = None) -> ParsedAdapter:
-        """Read and check a folder for the base that serves, or for that of ``spec``. Raises AdapterRefused."""
-        spec = spec or self._host.parts.spec
-        return parse_adapter(folder, spec, max_rank=self._settings.max_rank, base_digest=spec.digest, compatible_base=compatible_base)
+    def parse(self, folder: Path, *, owner: TenantId, compatible_base: bool, spec: ModelSpec | None = None) -> ParsedAdapter:
+        """Read and check a folder of a tenant for the base that serves, or for that of ``spec``. Raises AdapterRefused."""
+        spec, most = spec or self._host.parts.spec, self._settings.max_rank
+        return parse_adapter(folder, spec, max_rank=most, base_digest=spec.digest, owner=owner, compatible_base=compatible_base)
 
     def pack(self, parsed: ParsedAdapter) -> PackedAdapter:
         """Its page images. Raises AdapterRefused for one that no arena of this size could hold."""
@@ -145,12 +144,12 @@ class Registrar:
             raise AdapterRefused(message, code="too_large", param="adapter_model.safetensors", expected=most, found=packed.num_pages)
         return packed
 
-    def record(self, parsed: ParsedAdapter, packed: PackedAdapter, *, source: str, tenant: TenantId) -> VersionRecord:
+    def record(self, parsed: ParsedAdapter, packed: PackedAdapter, *, source: str) -> VersionRecord:
         """What is to be stored of it."""
         return VersionRecord(
-            id=AdapterId(packed.id),
+            id=packed.id,
             digest=parsed.digest,
-            tenant=tenant,
+            tenant=parsed.owner,
             source=source,
             base_digest=self._host.parts.spec.digest,
             rank=parsed.rank,
@@ -173,13 +172,11 @@ class Registrar:
             raise Conflict(message, code="alias_taken", param="alias", expected=adapter, found=current.adapter)
 
     def with_history(self, record: VersionRecord) -> VersionRecord:
-        """What was proven of these weights stays true, whoever proved it; when they were registered is each tenant's own."""
-        held = self._host.catalog.held_by(record.id)
-        if not held:
+        """What was proven of its owner's weights stays true, and since when they are registered."""
+        known = self._host.catalog.versions.get(record.id)
+        if known is None:
             return record
-        own = held.get(record.tenant, record)
-        fingerprint = next(iter(held.values())).fingerprint
-        return dataclasses.replace(record, fingerprint=fingerprint, registered_unix=own.registered_unix)
+        return dataclasses.replace(record, fingerprint=known.fingerprint, registered_unix=known.registered_unix)
 
     def _serve(self, record: VersionRecord, scores: Scores | None, call: RegisterCall, *, caller: Caller) -> Registration:
         def proven(one: NewVersion) -> NewVersion:

@@ -55,7 +55,7 @@ class Router:
         if alias is not None and alias.adapter in catalog.versions:
             return Target(name=model, adapter=alias.adapter, alias=model)
         adapter = AdapterId(model)
-        if adapter in catalog.versions and catalog.holds(adapter, None if tenant is None else {tenant, SHARED_TENANT}):
+        if catalog.holds(adapter, None if tenant is None else {tenant, SHARED_TENANT}):
             return Target(name=model, adapter=adapter)
         raise unknown_model(model)
 
@@ -77,7 +77,7 @@ class Router:
         catalog = self._host.catalog
         alias = catalog.owned(ref, tenant)
         adapter = AdapterId(ref) if alias is None else alias.adapter
-        if adapter not in catalog.versions or not catalog.holds(adapter, None if tenant is None else {tenant}):
+        if not catalog.holds(adapter, None if tenant is None else {tenant}):
             message = f"No adapter {ref[:80]!r} is registered."
             raise AdapterNotFound(message, param="ref", found=ref[:80])
         return adapter
@@ -107,13 +107,11 @@ class Router:
         if target.adapter is None:
             return self._base()
         alias = catalog.resolve(target.name, tenant) if target.alias is not None else None
-        keys = sorted(catalog.holders.get(target.adapter, ())) if alias is None else [alias.version]
-        held = [record for key in keys if (record := catalog.records.get(key)) is not None]
-        seen = [record for record in held if tenant in {None, record.tenant}] or [one for one in held if one.tenant == SHARED_TENANT]
-        if not seen:
+        record = catalog.versions.get(target.adapter) if alias is None else catalog.records.get(alias.version)
+        if record is None or (tenant is not None and record.tenant not in {tenant, SHARED_TENANT}):
             raise unknown_model(target.name)
         rows = narrow_rows((row for row in self._host.publisher.snapshot.adapters if row.id == target.adapter), tenant)
-        return self._card(target.name, seen[0], next(iter(rows), None), tenant)
+        return self._card(target.name, record, next(iter(rows), None), tenant)
 
     def _base(self) -> ModelCard:
         host = self._host

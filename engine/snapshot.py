@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.fairness_view import NO_FAIRNESS, FairnessSnapshot
-from engine.holding import Holding
 from engine.ids import AdapterId, RequestId, Residency, TenantId, Tier, WaitReason
 
 EngineState = Literal["starting", "serving", "degraded", "draining", "down"]
@@ -128,7 +127,6 @@ class AdapterRow:
     probe: Literal["unproven", "ok", "mismatch"] = "unproven"
     probe_fingerprint: str = ""
     last_load: LoadRecord | None = None
-    holdings: tuple[Holding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

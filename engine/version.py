@@ -13,7 +13,7 @@ VersionState = Literal["registered", "validating", "ready", "rejected", "retired
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionRecord:
-    """One version of one tenant's adapter. Its weights are named by content and shared with whoever registers the same.
+    """One version of one tenant's adapter. Its id is that of the tenant's weights: who else registers the same has another.
 
     ``bytes`` is whole pages. ``key``, ``line`` and ``number`` are given when it is stored.
     """

@@ -28,7 +28,6 @@ LEAVES = {
     "errors",
     "events",
     "fairness_view",
-    "holding",
     "ids",
     "plan",
     "report",
@@ -65,7 +64,6 @@ WHOLE = {
     "engine",
     "health",
     "held",
-    "holders",
     "intake",
     "lanes",
     "leaving",
@@ -101,7 +99,7 @@ FILE_LINES, KERNEL_FILE_LINES, TEST_FILE_LINES, FUNCTION_LINES, COMPILED_LINES =
 
 # Longer than the cap, with the length it has now and the reason. It may only shrink: an entry that is not needed fails.
 LONGER: dict[str, tuple[int, str]] = {
-    "engine/snapshot.py": (270, "one frozen dataclass per table of the console; splitting them hides what a snapshot is"),
+    "engine/snapshot.py": (268, "one frozen dataclass per table of the console; splitting them hides what a snapshot is"),
 }
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "managers", "base", "misc"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
 from typing import TYPE_CHECKING, Literal
 
 from engine.adapters.eviction import Candidate, decayed
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
 
     from engine.adapters.layout import ImageTable
     from engine.alias import AliasName
+    from engine.desired import Pin
     from engine.ids import AdapterId, RequestId, Residency, TenantId, Tier
     from engine.version import VersionRecord
 
@@ -31,21 +31,6 @@ class HostCopy:
     def nbytes(self) -> int:
         """Bytes held."""
         return self.pages.numel()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
-    """An operator's wish that an adapter stay on a tier."""
-
-    tier: Tier
-    until_unix: float | None
-    reason: str
-    by: str
-
-    @property
-    def strength(self) -> tuple[bool, float]:
-        """The nearer tier, for longer."""
-        return self.tier == "device", inf if self.until_unix is None else self.until_unix
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,8 +75,7 @@ class AdapterEntry:
     """Registrations of it under way."""
     holds: int = 0
     """Names on their way to or from it; it leaves neither the device nor host memory meanwhile."""
-    pins: dict[TenantId | None, Pin] = field(default_factory=dict)
-    """By whose wish: a tenant's that has it, or None for an operator of all tenants."""
+    pin: Pin | None = None
     load: Load | None = None
     leave_to: Literal["host", "disk"] | None = None
     """Asked to leave the device once the last lease ends."""
@@ -111,23 +95,14 @@ class AdapterEntry:
     """Times it came to the device."""
 
     @property
-    def pin(self) -> Pin | None:
-        """What all wishes come to."""
-        return max(self.pins.values(), key=lambda pin: pin.strength) if self.pins else None
-
-    def alias_of(self, tenant: TenantId | None) -> str:
-        """The first alias that the tenant has for it, or for None anybody has; else the id."""
-        return next((alias.name for alias in self.aliases if tenant in {None, alias.tenant}), self.record.id)
+    def alias(self) -> str:
+        """Its first alias, else the id."""
+        return self.aliases[0].name if self.aliases else self.record.id
 
     @property
     def is_pinned_to_device(self) -> bool:
         """Whether its pages stay on the device when nothing runs with it."""
         return self.pin is not None and self.pin.tier == "device"
-
-    @property
-    def owners(self) -> set[TenantId]:
-        """Whose it is: of equal content there is one entry, whoever registered it."""
-        return {alias.tenant for alias in (*self.aliases, *self.canary_of)} or {self.record.tenant}
 
     @property
     def is_idle(self) -> bool:

@@ -1,4 +1,4 @@
-"""A version's name: what the adapter does to the output of one base, and nothing else, as one digest."""
+"""A version's name: what the adapter does to the output of one base, and whose it is, as one digest."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from engine.adapters.matrices import Matrix
-from engine.ids import AdapterId
+from engine.ids import ID_DIGITS, AdapterId, TenantId, owned_id
 
 SCHEME = b"loradeck adapter 1\n"
-ID_DIGITS = 32
 
 
 def content_digest(matrices: Iterable[Matrix]) -> str:
@@ -29,9 +28,14 @@ def content_digest(matrices: Iterable[Matrix]) -> str:
     return digest.hexdigest()
 
 
-def version_id(digest: str, *, base_digest: str) -> AdapterId:
-    """The id that is shown and used everywhere: the same matrices on another base are another version."""
-    return AdapterId(hashlib.sha256(f"{digest}\n{base_digest}".encode()).hexdigest()[:ID_DIGITS])
+def version_id(digest: str, *, base_digest: str, owner: TenantId) -> AdapterId:
+    """The id that is shown and used everywhere: the same matrices on another base, or of another tenant, are another version."""
+    return owned_id(unowned_id(digest, base_digest=base_digest), owner)
+
+
+def unowned_id(digest: str, *, base_digest: str) -> str:
+    """Of content and base alone."""
+    return hashlib.sha256(f"{digest}\n{base_digest}".encode()).hexdigest()[:ID_DIGITS]
 
 
 def _add(digest: hashlib._Hash, values: Tensor) -> None:

@@ -59,6 +59,16 @@ class AdapterImage:
             drafts.add(path, pages, adapter=adapter, table=table)
 
     @classmethod
+    def copy(cls, source: Path, path: Path, *, adapter: AdapterId) -> None:
+        """Write another's pages, proven, as those of ``adapter``. Raises AdapterRefused or OSError."""
+        image = cls.open(source)
+        pages = torch.empty((image.num_pages, image.page_elems), dtype=image.dtype)
+        buffer = pages.view(-1).view(torch.uint8).numpy().data
+        image.read_into(buffer)
+        image.verify(buffer)
+        cls.write(path, pages, adapter=adapter, table=image.table)
+
+    @classmethod
     def open(cls, path: Path) -> AdapterImage:
         """Read and prove the header; the file's size must be what it says."""
         with FileIO(path) as file:

@@ -21,7 +21,7 @@ from engine.adapters.notes import notes_on
 from engine.adapters.refusal import refusal, shown
 from engine.adapters.safetensors_file import StoredTensor, read_header
 from engine.adapters.strangers import refuse_strangers
-from engine.ids import AdapterId
+from engine.ids import DEFAULT_TENANT, AdapterId, TenantId
 from engine.models.spec import MODULES
 from engine.report import Scores
 
@@ -33,6 +33,8 @@ class ParsedAdapter:
     digest: str
     base_digest: str
     """Of the base that it was read for."""
+    owner: TenantId
+    """Whose it is to be."""
     matrices: tuple[Matrix, ...]
     """Ordered by layer and module."""
     num_layers: int
@@ -50,7 +52,7 @@ class ParsedAdapter:
     @property
     def id(self) -> AdapterId:
         """The version's name."""
-        return version_id(self.digest, base_digest=self.base_digest)
+        return version_id(self.digest, base_digest=self.base_digest, owner=self.owner)
 
     @property
     def rank(self) -> int:
@@ -69,7 +71,15 @@ class ParsedAdapter:
         return tuple(name for index, name in enumerate(MODULES) if index in present)
 
 
-def parse_adapter(folder: Path, base: BaseShape, *, max_rank: int, base_digest: str, compatible_base: bool = False) -> ParsedAdapter:
+def parse_adapter(
+    folder: Path,
+    base: BaseShape,
+    *,
+    max_rank: int,
+    base_digest: str,
+    owner: TenantId = DEFAULT_TENANT,
+    compatible_base: bool = False,
+) -> ParsedAdapter:
     """Read a folder that somebody else wrote. Raises AdapterRefused; opens four known files at most and runs nothing."""
     place = AdapterFolder.look(folder)
     config = read_config(_config_text(place))
@@ -83,6 +93,7 @@ def parse_adapter(folder: Path, base: BaseShape, *, max_rank: int, base_digest: 
     return ParsedAdapter(
         digest=digest,
         base_digest=base_digest,
+        owner=owner,
         matrices=matrices,
         num_layers=base.num_layers,
         base_proof=claim.proof,

@@ -12,15 +12,15 @@ from engine.adapters.tiers import HostTier
 from engine.errors import AdapterNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-    from engine.adapters.entry import Pin
     from engine.adapters.eviction import Candidate
     from engine.adapters.listener import LeftBecause
     from engine.adapters.loads import LoadPipeline
     from engine.adapters.table import AdapterTable
     from engine.adapters.tiers import DiskTier
     from engine.clock import Clock
+    from engine.desired import Pin
     from engine.ids import AdapterId, RequestId, Residency, TenantId, Tier, WaitReason
     from engine.memory.pages import PagePool
     from engine.version import VersionRecord
@@ -167,9 +167,9 @@ class AdapterResidency:
             entry.probe = "ok"
         return entry
 
-    def set_pins(self, entry: AdapterEntry, pins: Mapping[TenantId | None, Pin]) -> None:
-        """From now on these, by whose they are, and no others."""
-        entry.pins = dict(pins)
+    def set_pin(self, entry: AdapterEntry, pin: Pin | None) -> None:
+        """From now on this one, or none."""
+        entry.pin = pin
         self.roster.repinned(entry)
         self.listener.changed(entry)
 
@@ -189,7 +189,7 @@ class AdapterResidency:
             self.leave_device(entry, because="retired")
         self.host.drop(adapter)
         del self.entries[adapter]
-        self.set_pins(entry, {})
+        self.set_pin(entry, None)
         self.roster.count(entry.record, -1)
 
     def leave_device(self, entry: AdapterEntry, *, because: LeftBecause, by: TenantId | None = None) -> None:

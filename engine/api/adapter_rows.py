@@ -66,7 +66,7 @@ class AdapterQuery:
             (tier, lambda row: row.tier == tier),
             (pinned, lambda row: row.pinned == pinned),
             (lifecycle, lambda row: row.lifecycle == lifecycle),
-            (tenant, lambda row: row.tenant == tenant or any(side.tenant == tenant for side in row.holdings)),
+            (tenant, lambda row: row.tenant == tenant),
         ]
         return [test for what, test in asked if what is not None]
 

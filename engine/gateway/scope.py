@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from engine.fairness_view import FairnessSnapshot
-    from engine.holding import Holding
     from engine.ids import AdapterId, TenantId
     from engine.snapshot import AdapterRow, EngineSnapshot, LoadRecord
 
@@ -30,54 +29,15 @@ def narrow_rows(rows: Iterable[AdapterRow], tenant: TenantId | None) -> tuple[Ad
 
 
 def narrow_row(row: AdapterRow, tenant: TenantId | None) -> AdapterRow | None:
-    """One adapter as the tenant sees it, or None. Of weights that several tenants have, each sees its own side and no other.
-
-    Where the weights are is one fact for all who have them: ``tier`` is the same in every view.
-    """
-    if tenant is None or (row.tenant == tenant and not row.holdings and row.last_load is None):
-        return row
-    sides = {side.tenant: side for side in row.holdings}
-    if tenant in sides:
-        return _side(row, sides[tenant])
-    if not sides and row.tenant == tenant:
-        return replace(row, last_load=narrow_load(row.last_load))
-    if SHARED_TENANT in sides:
-        return _quiet(_side(row, sides[SHARED_TENANT]))
-    return _quiet(row) if not sides and row.tenant == SHARED_TENANT else None
+    """One adapter as the tenant sees it, or None: of a shared one all see where it is, and none what others' requests tell."""
+    if tenant in {None, row.tenant}:
+        return row if tenant is None else replace(row, last_load=narrow_load(row.last_load))
+    return _quiet(row) if row.tenant == SHARED_TENANT else None
 
 
 def narrow_load(load: LoadRecord | None) -> LoadRecord | None:
     """A load without whom it drove away and what it cost others."""
     return None if load is None else replace(load, evicted=(), others_delay_s=0.0, others_steps=0)
-
-
-def _side(row: AdapterRow, side: Holding) -> AdapterRow:
-    """The tenant's own part, and nothing that only comes about through others."""
-    return replace(
-        row,
-        tenant=side.tenant,
-        alias=side.aliases[0] if side.aliases else row.id,
-        aliases=side.aliases,
-        source=side.source,
-        registered_unix=side.registered_unix,
-        base_proof=side.base_proof,
-        warnings=side.warnings,
-        leases=side.leases,
-        waiting=side.waiting,
-        requests=side.requests,
-        requests_per_min=side.requests_per_min,
-        cold_starts=side.cold_starts,
-        hits=side.hits,
-        ttft_p95_s=side.ttft_p95_s,
-        last_used_unix=side.last_used_unix,
-        pinned=side.pin_tier is not None,
-        pin_tier=side.pin_tier,
-        pin_until=side.pin_until,
-        pin_reason=side.pin_reason,
-        loads=0,
-        last_load=None,
-        holdings=(),
-    )
 
 
 def narrow_snapshot(snapshot: EngineSnapshot, tenant: TenantId | None) -> EngineSnapshot:
@@ -121,15 +81,11 @@ def narrow_fairness(fairness: FairnessSnapshot, tenant: TenantId | None) -> Fair
 
 
 def narrow_events(page: EventPage, rows: Iterable[AdapterRow], tenant: TenantId | None) -> EventPage:
-    """The events about the tenant; ``rows`` are all adapters, which say whose an event's alias is.
-
-    Where weights that several tenants have go, and why, is not told to any of them: it tells of the others.
-    """
+    """The events about the tenant; ``rows`` are all adapters, which say whose an event's adapter is."""
     if tenant is None:
         return page
     about = {getattr(event, "adapter", None) for _, event in page.events}
-    told = (row for row in rows if row.id in about and row.tenant == tenant and not row.holdings)
-    own = {(row.id, alias) for row in told for alias in {row.alias, *row.aliases}}
+    own = {row.id for row in rows if row.id in about and row.tenant == tenant}
     return replace(page, events=tuple((number, _quiet_event(event)) for number, event in page.events if _tells(event, own, tenant)))
 
 
@@ -141,13 +97,13 @@ def _quiet_event(event: Event) -> Event:
     return replace(event, load=load)
 
 
-def _tells(event: Event, own: set[tuple[AdapterId, str]], tenant: TenantId) -> bool:
+def _tells(event: Event, own: set[AdapterId], tenant: TenantId) -> bool:
     if isinstance(event, NEVER_NARROW):
         return True
     owner = getattr(event, "tenant", None)
     if owner is not None:
         return bool(owner == tenant)
-    return (getattr(event, "adapter", ""), getattr(event, "alias", "")) in own
+    return getattr(event, "adapter", None) in own
 
 
 def _quiet(row: AdapterRow) -> AdapterRow:

@@ -105,7 +105,7 @@ class Batch:
         record = None
         try:
             packed = self._registrar.pack(judged.parsed)
-            record = self._registrar.record(judged.parsed, packed, source=self._source(row), tenant=TenantId(row.tenant))
+            record = self._registrar.record(judged.parsed, packed, source=self._source(row))
             report = self._registrar.report(record, judged.parsed.scores, _alias(row))
         except LoradeckError as error:
             return ended(number, self._rejected(row, error, record))
@@ -167,7 +167,7 @@ class Batch:
         upgrade = self._upgrade
         with self._opened(row) as folder:
             spec = None if upgrade is None else upgrade.spec
-            parsed = self._registrar.parse(folder, compatible_base=bool(row.compatible_base), spec=spec)
+            parsed = self._registrar.parse(folder, owner=alias.tenant, compatible_base=bool(row.compatible_base), spec=spec)
         return parsed if upgrade is None else upgrade.compared(parsed, alias)
 
     def _still_waits(self, one: NewVersion) -> NewVersion:

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from engine.adapters.entry import AdapterEntry, Pin
+    from engine.adapters.entry import AdapterEntry
     from engine.adapters.origin import HttpOrigin
+    from engine.desired import Pin
     from engine.engine import Engine
     from engine.ids import AdapterId, Residency, Tier
     from engine.lanes.halt import Halt

@@ -61,9 +61,9 @@ class Catalog:
         self.lines: dict[AliasName, dict[int, VersionRecord]] = {}
         """Versions by number, of every adapter."""
         self.holders: defaultdict[AdapterId, set[int]] = defaultdict(set)
-        """Keys of the versions that have these weights."""
+        """Keys of the versions that have these weights: their owner may have them in several lines."""
         self.versions: dict[AdapterId, VersionRecord] = {}
-        """What may serve: of each content one version that is ready, on the base that is served."""
+        """What may serve: of each id one version that is ready, on the base that is served."""
         self.aliases: dict[AliasName, AliasRecord] = {}
         self.owners: dict[str, tuple[TenantId, ...]] = {}
         """Who has an alias of a name."""
@@ -84,14 +84,9 @@ class Catalog:
         return None if chosen is None else self.aliases.get(AliasName(chosen, name))
 
     def holds(self, content: AdapterId, tenants: Collection[TenantId] | None) -> bool:
-        """Whether a version of these weights that is ready belongs to one of these tenants; None is all."""
-        found = (self.records.get(key) for key in tuple(self.holders.get(content, ())))
-        return any(record is not None and record.state == "ready" and (tenants is None or record.tenant in tenants) for record in found)
-
-    def held_by(self, content: AdapterId) -> dict[TenantId, VersionRecord]:
-        """Whose these weights are, oldest first: the newest version of each that is ready."""
-        found = (self.records.get(key) for key in sorted(self.holders.get(content, ())))
-        return {record.tenant: record for record in found if record is not None and record.state == "ready"}
+        """Whether these weights may serve and belong to one of these tenants; None is all."""
+        record = self.versions.get(content)
+        return record is not None and (tenants is None or record.tenant in tenants)
 
     def keeps(self, content: AdapterId) -> bool:
         """Whether the image of these weights has to stay on disk: a version of the served base is ready, or retired and not archived."""

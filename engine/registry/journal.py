@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from engine.alias import AliasName
-from engine.ids import DEFAULT_TENANT, AdapterId, TenantId
+from engine.ids import DEFAULT_TENANT, AdapterId, TenantId, owned_id
 from engine.registry.catalog import NewVersion
 from engine.version import VersionRecord
 
@@ -46,7 +46,7 @@ def _read(path: Path) -> tuple[dict[AdapterId, VersionRecord], dict[str, Adapter
             break
         if verb == "put_version":
             record = _record(value)
-            records[record.id] = record
+            records[AdapterId(value["id"])] = record
         elif verb == "put_alias":
             names[value["alias"]] = AdapterId(value["adapter"])
         elif verb == "drop_alias":
@@ -59,4 +59,5 @@ def _read(path: Path) -> tuple[dict[AdapterId, VersionRecord], dict[str, Adapter
 def _record(value: dict[str, Any]) -> VersionRecord:
     lists = {name: tuple(item) for name, item in value.items() if isinstance(item, list)}
     facts = {**value, **lists}
-    return VersionRecord(**{**facts, "tenant": TenantId(facts.get("tenant", DEFAULT_TENANT))})
+    tenant = TenantId(facts.get("tenant", DEFAULT_TENANT))
+    return VersionRecord(**{**facts, "tenant": tenant, "id": owned_id(facts["id"], tenant)})

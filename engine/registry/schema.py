@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from engine.registry.database import Database
 
-HEAD = "m0007"
+HEAD = "m0008"
 """The newest step in ``migrations/versions``; a test compares."""
 
 

@@ -37,12 +37,11 @@ class FairnessMeter:
         self._marks: deque[tuple[float, dict[TenantId, ServedWork]]] = deque([(started_s, {})])
         """What was served until when; the first is where the window begins."""
 
-    def evicted(self, *, by: TenantId, of: Iterable[TenantId], now_s: float) -> None:
-        """An adapter left the device for pages that ``by`` needed; each of its owners lost it."""
-        for owner in of:
-            self._evictions.add((by, owner), 1, now_s=now_s)
-            if owner != by:
-                self.evictions_caused.add(by)
+    def evicted(self, *, by: TenantId, of: TenantId, now_s: float) -> None:
+        """An adapter of ``of`` left the device for pages that ``by`` needed."""
+        self._evictions.add((by, of), 1, now_s=now_s)
+        if of != by:
+            self.evictions_caused.add(by)
 
     def preempted(self, *, by: TenantId, of: TenantId, now_s: float) -> None:
         """A sequence gave its pages to another one."""

@@ -15,7 +15,7 @@ from engine.telemetry.windows import AdapterTraffic, Windows
 
 if TYPE_CHECKING:
     from engine.clock import Clock
-    from engine.ids import AdapterId, RequestId, TenantId
+    from engine.ids import AdapterId, RequestId
     from engine.request import RequestRecord
 
 EVENTS_KEPT = 4096
@@ -120,9 +120,9 @@ class Publisher:
         """The last minute by tenant, with what runs and waits in ``live``. Engine thread only."""
         return self._windows.tenants(now_s, live or RequestsSnapshot())
 
-    def adapter(self, adapter: AdapterId, now_s: float, *, tenant: TenantId | None = None) -> AdapterTraffic | None:
-        """One adapter's traffic, or one tenant's part of it; None if it never answered. Engine thread only."""
-        return self._windows.adapter(adapter, now_s, tenant=tenant)
+    def adapter(self, adapter: AdapterId, now_s: float) -> AdapterTraffic | None:
+        """One adapter's traffic; None if it never answered. Engine thread only."""
+        return self._windows.adapter(adapter, now_s)
 
     def _gaps_s(self, step: StepRecord) -> list[float]:
         """Seconds since the previous token of each choice that decoded; prefill sets the first mark and never moves a later one."""

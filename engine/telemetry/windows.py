@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 WINDOW_S = 60.0
 FEWEST_FOR_P99 = 100
-MOST_SHARES = 20_000
-"""Pairs of an adapter and a tenant that are counted apart; the oldest goes for a new one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +79,6 @@ class Windows:
         self._started_s = started_s
         self._tenants: dict[TenantId, _TenantWindow] = {}
         self._adapters: dict[AdapterId, _AdapterWindow] = {}
-        self._shares: dict[tuple[AdapterId, TenantId], _AdapterWindow] = {}
         self._requests = RollingMeter(window_s=WINDOW_S)
         self._errors = RollingMeter(window_s=WINDOW_S)
         self._ttft_s = RollingMeter(window_s=WINDOW_S)
@@ -129,10 +126,6 @@ class Windows:
         self._hits.observe(float(record.tier_at_arrival == "device"), now_s=now_s)
         self._cold_starts.observe(float(record.adapter_load_s > 0), now_s=now_s)
         self._adapters.setdefault(adapter, _AdapterWindow()).record(record, now_s)
-        share = (adapter, record.tenant)
-        if share not in self._shares and len(self._shares) >= MOST_SHARES:
-            del self._shares[next(iter(self._shares))]
-        self._shares.setdefault(share, _AdapterWindow()).record(record, now_s)
 
     def record_step(self, duration_s: float, *, prompt_tokens: int, output_tokens: int, gaps_s: Iterable[float], now_s: float) -> None:
         """Count one forward pass; ``gaps_s`` are the token gaps that ended with it."""
@@ -195,9 +188,9 @@ class Windows:
             errors=window.errors.count(now_s),
         )
 
-    def adapter(self, adapter: AdapterId, now_s: float, *, tenant: TenantId | None = None) -> AdapterTraffic | None:
-        """One adapter's traffic, or one tenant's part of it; None if it never answered a request."""
-        window = self._adapters.get(adapter) if tenant is None else self._shares.get((adapter, tenant))
+    def adapter(self, adapter: AdapterId, now_s: float) -> AdapterTraffic | None:
+        """One adapter's traffic; None if it never answered a request."""
+        window = self._adapters.get(adapter)
         if window is None:
             return None
         return AdapterTraffic(

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.adapters.archive import Archive
-    from engine.ids import AdapterId
 
 FORMAT = 1
 
@@ -27,12 +26,13 @@ def keep(archive: Archive, image: Path, facts: Mapping[str, Any]) -> str:
     return digest
 
 
-def parts_of(archive: Archive, digest: str, *, content: AdapterId) -> str:
-    """The digest of the image that an archived record names. Raises AdapterRefused (``archive_damaged``)."""
+def parts_of(archive: Archive, digest: str, *, content: str) -> str:
+    """The digest of the image that an archived record names; ``content`` is the digest of its matrices. Raises AdapterRefused."""
     record = json.loads(archive.read(digest))
-    if record["version"]["content"] != content:
+    found = record["version"]["digest"]
+    if found != content:
         message = "The archived record is that of another version. Register the adapter from its source."
-        raise AdapterRefused(message, code="archive_damaged", param="archive", expected=content, found=record["version"]["content"])
+        raise AdapterRefused(message, code="archive_damaged", param="archive", expected=content, found=found)
     image: str = record["image"]
     archive.verify(image)
     return image

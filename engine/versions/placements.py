@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from engine.adapters.entry import Pin
 from engine.caller import SYSTEM
 from engine.control import ControlCall
-from engine.desired import StoredPin
+from engine.desired import Pin
 from engine.errors import LoradeckError
 from engine.events import WarmSetReturned
 from engine.registry import audit, placements
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from engine.caller import Caller
     from engine.control import Control, ControlOutcome
     from engine.desired import Placement
-    from engine.ids import AdapterId, TenantId, Tier
+    from engine.ids import AdapterId, Tier
     from engine.loop import EngineLoop
     from engine.model_host import ModelHost
 
@@ -35,18 +34,14 @@ LOAD_TIMEOUT_S = 60.0
 MOST_WARM = 2000
 
 
-Pins = dict["TenantId | None", Pin]
-"""By whose they are."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Done:
     """A command that was carried out and is not stored yet."""
 
     call: ControlCall
     caller: Caller
-    before: Pins
-    after: Pins
+    before: Pin | None
+    after: Pin | None
     outcome: ControlOutcome
     undo_of: int | None
 
@@ -81,13 +76,13 @@ class Placements:
 
         Where they cannot be, a pin is put back as it was and the answer is RegistryUnavailable.
         """
-        pins: list[Pins] = []
+        pins: list[Pin | None] = []
 
         def begin() -> Future[ControlOutcome]:
             entry = self._host.residency.entries.get(call.adapter)
-            pins.append({} if entry is None else dict(entry.pins))
+            pins.append(None if entry is None else entry.pin)
             begun = self._control.run(call)
-            pins.append({} if entry is None else dict(entry.pins))
+            pins.append(None if entry is None else entry.pin)
             return begun
 
         answer: Future[ControlOutcome] = Future()
@@ -108,15 +103,13 @@ class Placements:
 
     def _store(self, done: _Done, answer: Future[ControlOutcome]) -> None:
         call, outcome = done.call, done.outcome
-        held = self._host.catalog.held_by(call.adapter)
-        record = next(iter(held.values()), None) if call.tenant is None else held.get(call.tenant)
+        record = self._host.catalog.versions.get(call.adapter)
 
         def work(session: Session) -> None:
-            for tenant in {*done.before, *done.after}:
-                if done.before.get(tenant) != done.after.get(tenant):
-                    placements.set_pin(session, call.adapter, tenant, _stored(done.after.get(tenant)))
+            if done.before != done.after:
+                placements.set_pin(session, call.adapter, done.after)
             if record is not None:
-                facts = _facts(call, done.before), {**_facts(call, done.after), "tier": outcome.adapter.tier}
+                facts = _facts(call, done.before), _facts(call, done.after) | {"tier": outcome.adapter.tier}
                 audit.append(
                     session,
                     done.caller,
@@ -137,10 +130,10 @@ class Placements:
         else:
             answer.set_result(outcome)
 
-    def _put_back(self, adapter: AdapterId, pins: Pins) -> None:
+    def _put_back(self, adapter: AdapterId, pin: Pin | None) -> None:
         entry = self._host.residency.entries.get(adapter)
         if entry is not None:
-            self._host.residency.set_pins(entry, pins)
+            self._host.residency.set_pin(entry, pin)
 
     # The warm set
 
@@ -169,8 +162,7 @@ class Placements:
         for one in self._stored:
             if self._stopping.is_set():
                 return
-            tiers = {pin.tier for pin in one.pins}
-            tier = one.warm_tier if not tiers else "device" if "device" in tiers else "host"
+            tier = one.warm_tier if one.pin is None else one.pin.tier
             if tier not in {"device", "host"} or one.content not in self._host.catalog.versions:
                 continue
             if self._return(one, tier):
@@ -182,26 +174,16 @@ class Placements:
             self._host.publisher.record_event(event)
 
     def _return(self, one: Placement, tier: Tier) -> bool:
-        held, now_unix = self._host.catalog.held_by(one.content), self._now_unix()
-        pins = [pin for pin in one.pins if pin.until_unix is None or pin.until_unix > now_unix]
-        calls = [
-            ControlCall(
-                verb="pin",
-                adapter=one.content,
-                tier=pin.tier,
-                until_unix=pin.until_unix,
-                reason=pin.reason,
-                by=pin.by,
-                tenant=pin.tenant,
+        pin, calls = one.pin, []
+        if pin is not None and (pin.until_unix is None or pin.until_unix > self._now_unix()):
+            calls.append(
+                ControlCall(verb="pin", adapter=one.content, tier=pin.tier, until_unix=pin.until_unix, reason=pin.reason, by=pin.by)
             )
-            for pin in pins
-            if pin.tenant is None or pin.tenant in held
-        ]
-        if not calls:
-            if one.warm_tier is None:
-                return True  # pins that have run out meanwhile, or whose tenant has the weights no more
+        elif one.warm_tier is None:
+            return True  # the pin has run out meanwhile
+        else:
             tier = one.warm_tier if self._host.call(lambda: self._has_room(one.content)) else "host"
-        calls += [ControlCall(verb="warm", adapter=one.content, tier=tier, by=SYSTEM.name)]  # a pin alone does not wait for the load
+        calls.append(ControlCall(verb="warm", adapter=one.content, tier=tier, by=SYSTEM.name))  # a pin alone does not wait for the load
         try:
             for call in calls:
                 self._loop.forward(partial(self._control.run, call)).result(timeout=LOAD_TIMEOUT_S)
@@ -214,19 +196,11 @@ class Placements:
         return entry is not None and (entry.on_device or entry.record.num_pages <= self._host.free_pages)
 
 
-def pin_of(facts: dict[str, Any]) -> StoredPin | None:
+def pin_of(facts: dict[str, Any]) -> Pin | None:
     """The pin that a line of the audit log tells of."""
     found = facts.get("pin")
-    return None if found is None else StoredPin(**found)
+    return None if found is None else Pin(**{name: found[name] for name in ("tier", "until_unix", "reason", "by")})
 
 
-def _facts(call: ControlCall, pins: Pins) -> dict[str, Any]:
-    """The pin that the caller sees, and whose it is."""
-    own = pins.get(call.tenant)
-    pin = own or max(pins.values(), key=lambda each: each.strength, default=None) if call.tenant is None else own
-    stored = _stored(pin)
-    return {"adapter": call.adapter, "tenant": call.tenant, "pin": None if stored is None else asdict(stored)}
-
-
-def _stored(pin: Pin | None) -> StoredPin | None:
-    return None if pin is None else StoredPin(tier=pin.tier, until_unix=pin.until_unix, reason=pin.reason, by=pin.by)
+def _facts(call: ControlCall, pin: Pin | None) -> dict[str, Any]:
+    return {"adapter": call.adapter, "pin": None if pin is None else asdict(pin)}

@@ -197,9 +197,11 @@ class Retirement:
         path = self._host.residency.disk.path(record.id)
         if record.state == "archived":
             digest = self._host.catalog.store.read(lambda session: reports.archive_of(session, record.key))
-            image = parts_of(self._archive, digest or "", content=record.id)
+            image = parts_of(self._archive, digest or "", content=record.digest)
             if not path.exists():
                 self._archive.fetch(image, path)
+                if AdapterImage.open(path).id != record.id:  # archived before ids told owners apart
+                    AdapterImage.copy(path, path, adapter=record.id)
         try:
             found = AdapterImage.open(path)
             pages = memoryview(bytearray(found.pages_bytes))

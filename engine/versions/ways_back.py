@@ -6,12 +6,11 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from engine.adapters.entry import Pin
 from engine.alias import AliasName
 from engine.control import ControlCall
 from engine.desired import Schedule
 from engine.errors import Conflict
-from engine.ids import AdapterId, TenantId
+from engine.ids import TenantId
 from engine.report import Thresholds
 from engine.versions.facts import title
 from engine.versions.moves import Change
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from engine.audit_record import AuditRecord
     from engine.caller import Caller
+    from engine.desired import Pin
     from engine.version import VersionRecord
     from engine.versions.schedules import Schedules
     from engine.versions.service import Versions
@@ -126,10 +126,9 @@ class WaysBack:
     def pin(self, line: AuditRecord, why: str, caller: Caller) -> None:
         """The pin that was, or none."""
         before, after = line.before or {}, line.after or {}
-        adapter, pin = AdapterId(before["adapter"]), pin_of(before)
+        adapter, pin = self._versions.find.version(line.object, TenantId(line.tenant or "")).id, pin_of(before)
         entry = self._versions.host.residency.entries.get(adapter)
-        owner = None if after.get("tenant") is None else TenantId(after["tenant"])
-        now = None if entry is None else entry.pins.get(owner)
+        now = None if entry is None else entry.pin
         if entry is None or not _same(now, after.get("pin")):
             raise moved_on(line.object, after.get("pin"), None if now is None else now.tier)
         if pin is not None and pin.until_unix is not None and pin.until_unix <= time.time():
@@ -142,7 +141,7 @@ class WaysBack:
             until_unix=None if pin is None else pin.until_unix,
             reason=why if pin is None else pin.reason,
             by=caller.name,
-            tenant=owner,
+            tenant=caller.tenant,
         )
         self._versions.placements.run(call, caller=caller, undo_of=line.key).result(timeout=UNDO_TIMEOUT_S)
 

@@ -22,13 +22,11 @@ class PlacementTable(Row, table=True):
 
 
 class PinTable(Row, table=True):
-    """Where somebody wants weights to stay. Of weights that several tenants have, each pins for itself."""
+    """Where somebody wants weights to stay."""
 
     __tablename__: ClassVar[str] = "pin"
 
     content: str = Field(primary_key=True)
-    tenant: str = Field(primary_key=True)
-    """Empty: an operator of all tenants."""
     tier: str
     until_unix: float | None = None
     reason: str = ""

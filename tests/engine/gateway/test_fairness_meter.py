@@ -82,8 +82,9 @@ def test_slowdown_is_latency_over_what_it_was_worked_on() -> None:
 def test_the_matrix_is_of_the_last_minute() -> None:
     """Sums by pair, the most stalled first; what is older than the window is gone, but not from the counters."""
     meter = FairnessMeter(started_s=0.0)
-    meter.evicted(by=A, of={B, C}, now_s=1.0)
-    meter.evicted(by=A, of={A}, now_s=1.0)
+    meter.evicted(by=A, of=B, now_s=1.0)
+    meter.evicted(by=A, of=C, now_s=1.0)
+    meter.evicted(by=A, of=A, now_s=1.0)
     meter.stalled(0.25, by=A, of=C, now_s=2.0)
     meter.stalled(0.5, by=A, of=C, now_s=50.0)
     meter.preempted(by=B, of=A, now_s=50.0)

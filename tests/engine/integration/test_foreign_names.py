@@ -9,6 +9,7 @@ import httpx
 import openai
 import pytest
 import sqlalchemy
+from openai.types.chat import ChatCompletionMessageParam
 from sqlalchemy import event
 
 from engine.ids import SHARED_TENANT, TenantId
@@ -16,7 +17,8 @@ from tests import tiny
 from tests.engine.integration.conftest import Make
 from tests.engine.integration.doors import Doors, opened
 
-CHAT = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
+MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hi"}]
+CHAT = {"messages": MESSAGES, "max_tokens": 2}
 WINDOWS = ["snapshot", "fairness", "events", "adapters", "aliases", "tenants", "keys", "users", "usage", "audit", "operations"]
 CHANGING = {"date", "x-request-id", "content-length"}
 """Headers that differ between any two answers; the length by that of the echoed name."""
@@ -28,12 +30,26 @@ OPERATOR_CALLS = [
     ("POST", "/api/adapters/{}/evict", {}),
     ("DELETE", "/api/adapters/{}", None),
     ("POST", "/v1/unload_lora_adapter", {"lora_name": "{}"}),
+    ("GET", "/api/adapters/{}/report", None),
+    ("GET", "/api/adapters/{}/report?version=1", None),
+    ("GET", "/api/adapters/{}@1/report", None),
+    ("GET", "/api/adapters/{}/versions", None),
+    ("POST", "/api/adapters/{}/retire", {}),
+    ("POST", "/api/adapters/{}/archive", {}),
+    ("POST", "/api/adapters/{}/restore", {}),
+    ("POST", "/api/adapters/{}@1/restore", {}),
+    ("POST", "/api/adapters/{}/warm?preview=1", {}),
     ("GET", "/api/aliases/{}/history", None),
+    ("POST", "/api/aliases/acme-bot/move", {"version": "{}"}),
+    ("POST", "/api/aliases/acme-bot/canary", {"version": "{}", "share": 0.05}),
     ("POST", "/api/aliases/{}/move", {"version": "{}"}),
     ("POST", "/api/aliases/{}/rollback", {}),
     ("POST", "/api/aliases/{}/canary", {"version": "{}", "share": 0.05}),
     ("POST", "/api/aliases/{}/promote", {}),
     ("GET", "/api/adapters?filter={}", None),
+    ("GET", "/api/aliases?q={}", None),
+    ("GET", "/api/audit?object={}", None),
+    ("POST", "/api/imports", {"prefix": "{}", "dry_run": True}),
     ("GET", "/api/usage?tenant={}", None),
 ]
 TENANT_CALLS = [
@@ -86,6 +102,22 @@ async def three_tenants(doors: Doors) -> tuple[TenantId, TenantId]:
     return acme, rival
 
 
+async def refusal(client: openai.AsyncOpenAI, name: str) -> list[tuple[int, str]]:
+    """What each call of the client raises for a name, but for the name."""
+    calls = (
+        client.models.retrieve(name),
+        client.completions.create(model=name, prompt="hi", max_tokens=2),
+        client.chat.completions.create(model=name, messages=MESSAGES, max_tokens=2),
+        client.chat.completions.create(model=name, messages=MESSAGES, max_tokens=2, stream=True),
+    )
+    told = []
+    for call in calls:
+        with pytest.raises(openai.NotFoundError) as caught:
+            await call
+        told.append((caught.value.status_code, str(caught.value).replace(name, "?")))
+    return told
+
+
 async def test_three_keys_with_the_official_client(engine: Make) -> None:
     """Two tenants list and call their own and the shared one; an operator of all has everything."""
     async with opened(engine()) as doors:
@@ -103,11 +135,12 @@ async def test_three_keys_with_the_official_client(engine: Make) -> None:
                 if name in own:
                     assert (await client.models.retrieve(name)).id == name
                     assert (await client.completions.create(model=name, prompt="hi", max_tokens=2)).model == name
+                    said = await client.chat.completions.create(model=name, messages=MESSAGES, max_tokens=2)
+                    streamed = await client.chat.completions.create(model=name, messages=MESSAGES, max_tokens=2, stream=True)
+                    assert {said.model, *[chunk.model async for chunk in streamed]} == {name}
                     continue
-                with pytest.raises(openai.NotFoundError):
-                    await client.models.retrieve(name)
-                with pytest.raises(openai.NotFoundError):
-                    await client.completions.create(model=name, prompt="hi", max_tokens=2)
+                told = [await refusal(client, each) for each in (name, "nobody-bot")]
+                assert told[0] == told[1]
 
 
 async def test_anothers_is_as_unknown_as_nothing(engine: Make) -> None:
@@ -116,7 +149,7 @@ async def test_anothers_is_as_unknown_as_nothing(engine: Make) -> None:
         acme, _ = await three_tenants(doors)
         theirs = str(doors.served.entry("rival-bot").record.id)
         before = doors.served.entry("rival-bot").tier, await seen_of(doors, theirs)
-        names = ("rival-bot", theirs, "nobody-bot", "0" * len(theirs))
+        names = ("rival-bot", theirs, "nobody-bot", "a" * len(theirs))
         calls = [(doors.key(acme), call) for call in TENANT_CALLS] + [(doors.key(acme, "operator"), call) for call in OPERATOR_CALLS]
         for key, (method, path, body) in calls:
             told = []
@@ -147,3 +180,59 @@ async def test_a_tenants_windows_show_its_own(engine: Make) -> None:
         assert 'tenant="rival"' in metrics
         for series in ("fairness_jain", "tenant_slowdown", "evictions_caused", "stall_seconds_caused"):
             assert series in metrics, series
+
+
+async def test_a_foreign_name_is_free_to_load_and_unload(engine: Make) -> None:
+    """``load_lora_adapter`` under another's name registers one's own, as under any; unloading it again leaves the other's alone."""
+    async with opened(engine()) as doors:
+        acme, rival = await three_tenants(doors)
+        folder, key = str(doors.served.folder("acme-too", tiny.AdapterRecipe(seed=77))), doors.key(acme, "operator")
+        theirs = doors.served.host.catalog.resolve("rival-bot", rival)
+        before = await seen_of(doors, theirs.adapter if theirs else "")
+        steps: list[tuple[str, dict[str, object]]] = [
+            ("unload_lora_adapter", {"lora_name": "{}"}),
+            ("load_lora_adapter", {"lora_name": "{}", "lora_path": "/nowhere"}),
+            ("load_lora_adapter", {"lora_name": "{}", "lora_path": folder}),
+            ("load_lora_adapter", {"lora_name": "{}", "lora_path": folder, "load_inplace": True}),
+            ("unload_lora_adapter", {"lora_name": "{}"}),
+            ("unload_lora_adapter", {"lora_name": "{}"}),
+        ]
+        told = [
+            [answer(await doors.call("POST", f"/v1/{path}", key, filled(body, name)), name) for path, body in steps]
+            for name in ("rival-bot", "nobody-bot")
+        ]
+        assert told[0] == told[1]
+        assert [status for status, *_ in told[0]] == [404, 403, 200, 200, 200, 404]
+        assert doors.served.host.catalog.resolve("rival-bot", rival) == theirs
+        assert await seen_of(doors, theirs.adapter if theirs else "") == before
+        assert (await doors.openai(doors.key(rival)).completions.create(model="rival-bot", prompt="hi", max_tokens=2)).model == "rival-bot"
+
+
+async def test_a_number_of_anothers_is_as_unknown_as_none(engine: Make) -> None:
+    """Lines of the log, keys, schedules and operations of another tenant are answered like those that nobody has."""
+    async with opened(engine()) as doors:
+        acme, rival = await three_tenants(doors)
+        theirs, mine = doors.key(rival, "admin"), doors.key(acme, "admin")
+        scheduled = await doors.call("POST", "/api/schedules", theirs, {"alias": "rival-bot", "trigger": "sign_in"})
+        folder = str(doors.served.folder("theirs"))
+        began = await doors.call("POST", "/api/imports", theirs, {"prefix": folder, "alias": "rival-too"})
+        line = (await doors.call("GET", "/api/audit", theirs)).json()["lines"][0]["key"]
+        own = (await doors.call("GET", "/api/keys", theirs)).json()["keys"][0]["id"]
+        wish = {"alias": "acme-bot", "trigger": "sign_in"}
+        wishes = [(await doors.call("POST", "/api/schedules", mine, wish | {"alias": name})).json() for name in ("rival-bot", "nobody-bot")]
+        assert wishes[0] | {"alias": "", "key": 0, "created_unix": 0} == wishes[1] | {"alias": "", "key": 0, "created_unix": 0}
+        calls: list[tuple[str, str, object, object, object]] = [
+            ("POST", "/api/audit/{}/undo", {}, line, 987654),
+            ("PUT", "/api/schedules/{}", wish, scheduled.json()["key"], 987654),
+            ("DELETE", "/api/schedules/{}", None, scheduled.json()["key"], 987654),
+            *[("POST", f"/api/keys/{{}}/{verb}", {}, own, "k-nobody") for verb in ("rotate", "revoke")],
+            ("GET", "/api/keys/{}/limits", None, own, "k-nobody"),
+            ("PUT", "/api/keys/{}/limits", {"max_running": 1}, own, "k-nobody"),
+            ("GET", "/api/operations/{}", None, began.json()["id"], "nobody"),
+            ("GET", "/api/operations/{}/rows", None, began.json()["id"], "nobody"),
+            *[("POST", f"/api/operations/{{}}/{verb}", {}, began.json()["id"], "nobody") for verb in ("cancel", "resume", "retry")],
+        ]
+        for method, path, body, there, nowhere in calls:
+            told = [answer(await doors.call(method, path.format(each), mine, body), str(each)) for each in (there, nowhere)]
+            assert told[0] == told[1], (path, told)
+            assert told[0][0] == 404, (path, told)

@@ -1,21 +1,38 @@
-"""Two tenants register the same weights: they are kept once, and each has its own side of them and nothing of the other's."""
+"""Two tenants register the same weights: each has a version of its own, and neither sees, times or infers anything of the other's."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import httpx
 import openai
 import pytest
 
-from engine.ids import SHARED_TENANT
+from engine.adapters import identity
+from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, TenantId, owned_id
 from tests.engine.integration.conftest import Make
 from tests.engine.integration.doors import Doors, opened
-from tests.engine.integration.serving import until
+from tests.engine.integration.serving import expected, serve, until
+from tests.tiny import AdapterRecipe
 
 BOT, SECRET = "bot", "rival-secret"
+AS_IT_WAS = (
+    "DROP TABLE pin",
+    'CREATE TABLE pin (content VARCHAR, tenant VARCHAR, tier VARCHAR, until_unix FLOAT, reason VARCHAR, "by" VARCHAR, at_unix FLOAT)',
+    "UPDATE alembic_version SET version_num = 'm0007'",
+)
+"""A registry from before ids told owners apart."""
+WINDOWS = [
+    "snapshot", "fairness", "events", "adapters", "adapters/bot", "adapters/bot/versions", "adapters/bot/report", "aliases",
+    "aliases/bot/history", "audit", "tenants", "keys", "usage", "operations", "schedules", "bases",
+]  # fmt: skip
 
 
 class Pair:
@@ -31,22 +48,34 @@ class Pair:
         """Over HTTP, with the tenant's key."""
         return await self.doors.call("POST", "/api/adapters", self.keys[tenant], {"source": str(folder), "alias": alias, **more})
 
-    async def both(self) -> str:
-        """The rival first, then acme; the version id."""
-        assert (await self.register(self.rival, self.folders[1], SECRET)).status_code == 201
-        answer = await self.register(self.acme, self.folders[0], BOT)
-        assert answer.status_code == 201
-        self.nothing_of_the_rival(answer.text)
-        await until(lambda: self.sides() == 2)
-        return answer.json()["id"]
+    async def both(self, **more: object) -> tuple[str, str]:
+        """The rival first, then acme; the version ids of acme and of the rival."""
+        theirs = await self.register(self.rival, self.folders[1], SECRET, **more)
+        mine = await self.register(self.acme, self.folders[0], BOT, **more)
+        assert (theirs.status_code, mine.status_code) == (201, 201)
+        self.nothing_of_the_rival(mine.text, theirs.json()["id"])
+        return mine.json()["id"], theirs.json()["id"]
 
-    async def rows(self, key: str) -> list[dict[str, object]]:
+    async def rows(self, key: str) -> list[dict[str, Any]]:
         """The list of adapters that a key is shown."""
         return (await self.doors.call("GET", "/api/adapters", key)).json()["adapters"]
 
-    def sides(self) -> int:
-        """How many tenants the newest snapshot says have the weights; 0 for one alone, or none yet."""
-        return max((len(row.holdings) for row in self.doors.served.engine.snapshot().adapters), default=0)
+    async def tiers(self, tenant: str) -> dict[str, str]:
+        """Where each adapter is, in the tenant's words: its snapshot, its list and its models say the same."""
+        key = self.keys[tenant]
+        snapshot = (await self.doors.call("GET", "/api/snapshot", key)).json()
+        seen = [(row["alias"], row["tier"]) for row in snapshot["adapters"]]
+        listed = [(row["alias"], row["tier"]) for row in await self.rows(key)]
+        assert listed == seen
+        for alias, tier in seen:
+            card = (await self.doors.call("GET", f"/v1/models/{alias}", key)).json()
+            assert card["x_residency"]["tier"] == tier
+        return dict(seen)
+
+    async def to_disk(self) -> None:
+        """Acme's leave for disk, by its own hand, and the snapshot says so."""
+        assert (await self.doors.call("POST", f"/api/adapters/{BOT}/evict", self.keys[self.acme], {"tier": "disk"})).status_code == 200
+        await until(lambda: any((row.alias, row.tier) == (BOT, "disk") for row in self.doors.served.engine.snapshot().adapters))
 
     async def ask(self, tenant: str, model: str) -> str:
         """One answer; raises what the official client raises."""
@@ -55,9 +84,9 @@ class Pair:
         )
         return answer.choices[0].text
 
-    def nothing_of_the_rival(self, text: str) -> None:
-        """What acme is shown names neither the tenant, nor its alias, nor its folder."""
-        for word in (self.rival, SECRET, str(self.folders[1])):
+    def nothing_of_the_rival(self, text: str, version: str) -> None:
+        """What acme is shown names neither the tenant, nor its alias, nor its folder, nor its version."""
+        for word in (self.rival, SECRET, str(self.folders[1]), version):
             assert word not in text, word
 
 
@@ -69,41 +98,64 @@ async def pair(engine: Make) -> AsyncIterator[Pair]:
         yield Pair(doors, (served.folder("mine"), served.folder("theirs")))
 
 
-async def test_each_sees_and_calls_its_own_side(pair: Pair) -> None:
-    """One row each, with its own name, folder, time and traffic; the weights are kept once; both answer."""
-    content = await pair.both()
-    assert await pair.ask(pair.acme, BOT) == await pair.ask(pair.rival, SECRET) == await pair.ask(pair.acme, content)
+async def test_each_sees_and_calls_its_own(pair: Pair) -> None:
+    """Two versions of one digest; one row each, with its own name, folder and traffic; both answer, and nobody by the other's id."""
+    mine, theirs = await pair.both()
+    assert mine != theirs
+    assert await pair.ask(pair.acme, BOT) == await pair.ask(pair.rival, SECRET) == await pair.ask(pair.acme, mine)
     await pair.ask(pair.rival, SECRET)
-    with pytest.raises(openai.NotFoundError):
-        await pair.ask(pair.acme, SECRET)
+    for name in (SECRET, theirs):
+        with pytest.raises(openai.NotFoundError):
+            await pair.ask(pair.acme, name)
     served = pair.doors.served
-    await until(lambda: served.engine.snapshot().adapters[0].requests == 4)
-    for tenant, alias, folder, requests in ((pair.acme, BOT, pair.folders[0], 2), (pair.rival, SECRET, pair.folders[1], 2)):
+    await until(lambda: sum(row.requests for row in served.engine.snapshot().adapters) == 4)
+    for tenant, version, alias, folder in ((pair.acme, mine, BOT, pair.folders[0]), (pair.rival, theirs, SECRET, pair.folders[1])):
         (row,) = await pair.rows(pair.keys[tenant])
-        assert (row["id"], row["alias"], row["aliases"], row["tenant"]) == (content, alias, [alias], tenant)
-        assert (row["source"], row["requests"], row["holdings"], row["last_load"]) == (str(folder), requests, [], None)
+        assert (row["id"], row["alias"], row["aliases"], row["tenant"]) == (version, alias, [alias], tenant)
+        assert (row["source"], row["requests"], row["loads"]) == (str(folder), 2, 1)
         listed = [model.id async for model in pair.doors.openai(pair.keys[tenant]).models.list()]
         assert listed == ["tiny", alias]
-    (whole,) = await pair.rows(pair.root)
-    assert [(side["tenant"], side["aliases"]) for side in whole["holdings"]] == [(pair.rival, [SECRET]), (pair.acme, [BOT])]
-    assert whole["requests"] == 4
-    assert len(served.host.residency.entries) == 1
+    digests = {record.digest for record in served.host.catalog.records.values()}
+    assert (len(digests), set(served.host.residency.entries)) == (1, {mine, theirs})
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["snapshot", "events", "adapters", "adapters/bot", "aliases", "audit", "tenants", "keys", "usage", "operations", "schedules", "bases"],
-)
+async def test_where_one_keeps_them_the_other_neither_sees_nor_feels(pair: Pair) -> None:
+    """The rival's are on the device and pinned, acme's on disk, by every word acme is told; its first request loads from disk itself."""
+    mine, theirs = await pair.both()
+    served = pair.doors.served
+    await pair.to_disk()
+    for verb in ("warm", "pin"):
+        assert (await pair.doors.call("POST", f"/api/adapters/{SECRET}/{verb}", pair.keys[pair.rival])).status_code == 200, verb
+    await pair.ask(pair.rival, SECRET)
+    await until(lambda: any(row.pinned for row in served.engine.snapshot().adapters))
+    assert await pair.tiers(pair.rival) == {SECRET: "device"}
+    assert await pair.tiers(pair.acme) == {BOT: "disk"}
+    (row,) = await pair.rows(pair.keys[pair.acme])
+    assert (row["pinned"], row["requests"], row["loads"]) == (False, 0, 1)
+    warm = (await pair.doors.call("POST", f"/api/adapters/{BOT}/warm?preview=1", pair.keys[pair.acme])).json()
+    assert (warm["adapter"]["tier"], [line["label"] for line in warm["arithmetic"]]) == ("disk", ["Free now", f"Load {BOT}", "Free after"])
+    assert (await pair.doors.call("GET", "/metrics", pair.keys[pair.acme])).status_code == 403
+    assert AdapterId(mine) not in served.host.residency.host
+    await pair.ask(pair.acme, BOT)
+    await until(lambda: all(row.tier == "device" for row in served.engine.snapshot().adapters))
+    (row,) = await pair.rows(pair.keys[pair.acme])
+    assert (row["loads"], row["last_load"]["from_tier"], row["cold_starts"]) == (2, "disk", 1)
+    assert served.entry(SECRET).loads == 1
+    assert not set(served.entry(BOT).pages) & set(served.entry(SECRET).pages)
+    assert served.host.residency.disk.path(AdapterId(theirs)).exists()
+
+
+@pytest.mark.parametrize("path", WINDOWS)
 async def test_no_page_tells_of_the_other(pair: Pair, path: str) -> None:
     """Whatever acme looks at while both are at work."""
-    content = await pair.both()
+    _, theirs = await pair.both()
     await pair.ask(pair.rival, SECRET)
     await pair.ask(pair.acme, BOT)
     for verb in ("pin", "unpin", "evict", "warm"):
-        assert (await pair.doors.call("POST", f"/api/adapters/{content}/{verb}", pair.keys[pair.rival])).status_code == 200, verb
+        assert (await pair.doors.call("POST", f"/api/adapters/{SECRET}/{verb}", pair.keys[pair.rival])).status_code == 200, verb
     answer = await pair.doors.call("GET", f"/api/{path}", pair.keys[pair.acme])
     assert answer.status_code == 200
-    pair.nothing_of_the_rival(answer.text)
+    pair.nothing_of_the_rival(answer.text, theirs)
 
 
 async def test_a_dry_run_knows_nothing(pair: Pair) -> None:
@@ -113,67 +165,75 @@ async def test_a_dry_run_knows_nothing(pair: Pair) -> None:
         answer = await pair.register(pair.acme, pair.folders[0], alias, dry_run=True)
         assert answer.status_code == 200
         body = answer.json()
-        body["adapter"]["registered_unix"] = body["report"]["checks"] = None
+        body["adapter"]["registered_unix"] = None
         return json.dumps(body)
 
     before = await told(SECRET)
     await pair.register(pair.rival, pair.folders[1], SECRET)
+    await pair.ask(pair.rival, SECRET)
     assert await told(SECRET) == before
 
 
-async def test_one_side_goes_and_the_other_stays(pair: Pair) -> None:
-    """Who withdraws its name can call the weights no more, not even by version id; the other goes on."""
-    content = await pair.both()
+async def test_one_goes_and_the_other_stays(pair: Pair) -> None:
+    """Who withdraws its name has nothing left, on disk neither; the other goes on."""
+    mine, theirs = await pair.both()
     answer = await pair.doors.call("POST", "/v1/unload_lora_adapter", pair.keys[pair.rival], {"lora_name": SECRET})
     assert answer.status_code == 200
-    for name in (SECRET, content):
+    for name in (SECRET, theirs):
         with pytest.raises(openai.NotFoundError):
             await pair.ask(pair.rival, name)
-    assert await pair.ask(pair.acme, content) == await pair.ask(pair.acme, BOT)
-    await until(lambda: not pair.sides())
+    assert await pair.ask(pair.acme, mine) == await pair.ask(pair.acme, BOT)
+    await until(lambda: set(pair.doors.served.host.residency.entries) == {mine})
+    await until(lambda: [row.id for row in pair.doors.served.engine.snapshot().adapters] == [mine])
     assert await pair.rows(pair.keys[pair.rival]) == []
-    (row,) = await pair.rows(pair.keys[pair.acme])
-    assert (row["alias"], row["source"]) == (BOT, str(pair.folders[0]))
+    await asyncio.to_thread(pair.doors.served.engine.versions.retirement.archive, f"{SECRET}@1", tenant=pair.rival)
+    assert [path.stem for path in pair.doors.served.host.residency.disk.folder.glob("*.image")] == [mine]
 
 
 async def test_the_same_as_a_shared_one(pair: Pair) -> None:
-    """Weights that the tenant ``shared`` has too: who registered them sees its own side, others the shared one."""
+    """Of a shared adapter all see where it is and nothing of its traffic; who registered the same weights has its own besides."""
     await pair.register(pair.acme, pair.folders[0], BOT)
+    await pair.to_disk()
     await pair.doors.served.register(pair.folders[1], "everyone", tenant=SHARED_TENANT)
-    await pair.ask(pair.acme, BOT)
-    await until(lambda: pair.sides() == 2)
-    (mine,), (theirs,) = await pair.rows(pair.keys[pair.acme]), await pair.rows(pair.keys[pair.rival])
-    assert (mine["alias"], theirs["alias"], theirs["tenant"]) == (BOT, "everyone", SHARED_TENANT)
-    assert (theirs["requests"], theirs["source"], theirs["last_used_unix"]) == (0, "", None)
+    await pair.ask(pair.rival, "everyone")
+    await until(lambda: {row.tier for row in pair.doors.served.engine.snapshot().adapters} == {"device", "disk"})
+    assert await pair.tiers(pair.acme) == {BOT: "disk", "everyone": "device"}
+    (shared,) = await pair.rows(pair.keys[pair.rival])
+    assert (shared["alias"], shared["tenant"], shared["tier"]) == ("everyone", SHARED_TENANT, "device")
+    assert (shared["requests"], shared["source"], shared["last_used_unix"], shared["last_load"]) == (0, "", None, None)
 
 
-async def test_each_pins_and_evicts_for_itself(pair: Pair) -> None:
-    """A pin is its owner's alone; another's evict neither ends it nor drops what it holds, and is answered as if nobody held it."""
-    content = await pair.both()
-    control = pair.doors.served.entry(BOT)
+async def test_twice_by_one_tenant_is_one(pair: Pair) -> None:
+    """The same weights under two names of one tenant are one version in one place, and need no second load."""
+    first = (await pair.register(pair.acme, pair.folders[0], BOT)).json()["id"]
+    second = await pair.register(pair.acme, pair.folders[1], "bot-too")
+    assert (second.status_code, second.json()["id"]) == (201, first)
+    await pair.ask(pair.acme, "bot-too")
+    assert (set(pair.doors.served.host.residency.entries), pair.doors.served.entry(BOT).loads) == ({first}, 1)
 
-    async def told(tenant: str, verb: str, alias: str) -> dict[str, object]:
-        answer = await pair.doors.call("POST", f"/api/adapters/{alias}/{verb}", pair.keys[tenant], {"reason": f"for {tenant}"})
-        if tenant == pair.acme:
-            pair.nothing_of_the_rival(answer.text)
-        return answer.json()
 
-    await told(pair.acme, "warm", BOT)
-    free = (await told(pair.acme, "evict", BOT))["message"]
-    assert not control.on_device
-    await told(pair.rival, "pin", SECRET)
-    await until(lambda: control.on_device and pair.doors.served.engine.snapshot().adapters[0].pinned)
-    (mine,), (theirs,) = await pair.rows(pair.keys[pair.acme]), await pair.rows(pair.keys[pair.rival])
-    assert (mine["pinned"], mine["pin_reason"], theirs["pinned"]) == (False, "", True)
-    assert (await told(pair.acme, "evict", BOT))["message"] == free
-    assert (await told(pair.acme, "unpin", BOT))["message"] == "It is not pinned."
-    assert control.on_device
-    assert set(control.pins) == {pair.rival}
-    await told(pair.acme, "pin", BOT)
-    await told(pair.rival, "unpin", SECRET)
-    assert set(control.pins) == {pair.acme}
-    assert (await told(pair.acme, "evict", BOT))["error"]["code"] == "pinned"
-    audit = (await pair.doors.call("GET", "/api/audit", pair.keys[pair.rival])).text
-    assert f"for {pair.acme}" not in audit
-    assert (await pair.doors.call("POST", f"/api/adapters/{content}/unpin", pair.root)).json()["message"] == "Unpinned."
-    assert not control.pins
+async def test_what_was_kept_once_is_each_owners_own_after_an_upgrade(tiny_base: Path, tmp_path: Path) -> None:
+    """Images under the id of content and base alone are taken over by all who have them; what was archived so comes back too."""
+    tenants = [TenantId("acme"), TenantId("rival"), DEFAULT_TENANT]
+    with patch.object(identity, "owned_id", lambda unowned, _owner: AdapterId(unowned)), serve(tiny_base, tmp_path) as before:
+        folder = before.folder("one")
+        for tenant in tenants:
+            await before.register(folder, "x", tenant=tenant)
+        old = before.folder("old", AdapterRecipe(seed=9))
+        await before.register(old, "old", tenant=tenants[0])
+        for step in (before.engine.versions.retirement.retire, before.engine.versions.retirement.archive):
+            await asyncio.to_thread(step, "old@1", tenant=tenants[0])
+        unowned = before.entry("x").record.id
+        images = before.host.residency.disk.folder
+    assert [path.stem for path in images.glob("*.image")] == [unowned]
+    with closing(sqlite3.connect(tmp_path / "loradeck.db", isolation_level=None)) as registry:
+        for statement in AS_IT_WAS:
+            registry.execute(statement)
+    with serve(tiny_base, tmp_path) as after:
+        ids = {owned_id(unowned, tenant) for tenant in tenants}
+        assert {path.stem for path in images.glob("*.image")} == ids == set(after.host.residency.entries)
+        for tenant in tenants:
+            answer = await after.ask("x", tenant=tenant, reach="own")
+            assert (answer.ids, answer.record.adapter) == (expected(tiny_base, folder), owned_id(unowned, tenant))
+        back = await asyncio.to_thread(after.engine.versions.retirement.restore, "old@1", tenant=tenants[0])
+        assert (await after.ask(back.version.id, tenant=tenants[0], reach="own")).ids == expected(tiny_base, old)

@@ -70,7 +70,7 @@ def test_an_older_file_is_copied_before_it_is_changed(open_store: Open, tmp_path
     first.close()
     second = open_store()
     (kept,) = second.read(placements.every)
-    assert (kept.content, kept.warm_tier, [(pin.tenant, pin.tier, pin.reason) for pin in kept.pins]) == ("c", None, [(None, "device", "r")])
+    assert (kept.content, kept.warm_tier, kept.pin and (kept.pin.tier, kept.pin.reason)) == ("c", None, ("device", "r"))
     second.read(lambda session: session.execute(text("SELECT hash FROM audit")).all())
     (copy,) = tmp_path.glob("loradeck.db.m0004-*")
     assert b"usage_day" in copy.read_bytes()
