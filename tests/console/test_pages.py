@@ -40,6 +40,20 @@ def test_every_page_renders_in_its_width(visit: Visit, path: str, size: tuple[in
     assert faint(page) == []
 
 
+def test_rows_open_by_keyboard(visit: Visit) -> None:
+    """One row of a table takes the Tab key; an arrow leads to the next, and Enter opens it."""
+    page = visit("/tenants")
+    rows = page.locator(".tenant-list .body .row")
+    rows.nth(1).wait_for()
+    assert page.locator(".tenant-list .row[tabindex='0']").count() == 1
+    rows.first.focus()
+    page.keyboard.press("ArrowDown")
+    page.wait_for_function("document.activeElement === document.querySelectorAll('.tenant-list .body .row')[1]")
+    page.keyboard.press("Enter")
+    page.locator(".tenant-list .body .row.opened").wait_for()
+    assert page.evaluate("document.activeElement.classList.contains('opened')")
+
+
 def test_html_and_headers(site: str) -> None:
     """Pages are light, and carry the headers that keep other sites out."""
     for path in ("/", "/adapters?size=50", "/playground", "/cold-warm"):

@@ -22,9 +22,10 @@ def watch(context: BrowserContext) -> list[str]:
     return errors
 
 
-def faults(page: Page) -> list[str]:
-    """Of a page in a context that is watched, as sentences; the Tab key goes round once."""
-    go_round(page)
+def faults(page: Page, *, with_keys: bool = True) -> list[str]:
+    """Of a page in a context that is watched, as sentences. With keys, Tab goes round once."""
+    if with_keys:
+        go_round(page)
     told = "() => { const f = window.pageFaults; return [...f.clipped(), ...f.nameless(), ...f.unreached()]; }"
     return [*page.evaluate(told), *faint(page)]
 

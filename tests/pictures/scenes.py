@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-SETTLE_MS = 2500
+SETTLE_MS = 2000
 """From opening a page to its picture: a few pulls of its timers."""
 
 
@@ -64,11 +64,6 @@ def look_before(manifest: str) -> Callable[[Page], None]:
         dialog.locator(".dry-run").scroll_into_view_if_needed()
 
     return act
-
-
-def preview_a_pin(page: Page) -> None:
-    """What a pin would take, and from whom."""
-    page.locator(".pin-box, .placement").first.scroll_into_view_if_needed()
 
 
 PAGES = (
