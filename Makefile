@@ -38,7 +38,7 @@ train: setup ## train an adapter; ARGS="chats.jsonl --register http://127.0.0.1:
 bench: $(READY)-test ## measure; ARGS="flat --json" chooses what
 	@$(PYTHON) -m engine.bench $(or $(ARGS),mixed flat load naive)
 
-screenshots: $(READY)-test browser fonts ## start Loradeck, send it traffic, rewrite screenshots/
+screenshots: $(READY)-test browser fonts ## rewrite screenshots/ and check the pages; ARGS="tenants audit" takes only those
 	@$(PYTHON) -m tests.capture_screenshots $(ARGS)
 
 gpu: $(READY)-test ## checks and figures that need a CUDA device
