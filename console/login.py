@@ -22,12 +22,14 @@ LONGEST_FORM = 4096
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Sign in · Loradeck</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="stylesheet" href="/static/tokens.css"><link rel="stylesheet" href="/static/console.css"></head>
-<body><main class="page sign-in"><form method="post" action="/login" class="card">
-<h1 class="card-title">Loradeck</h1>
-<p role="alert">{fault}</p>
-<label>Name <input name="name" value="{name}" autocomplete="username" required autofocus></label>
-<label>Password <input name="password" type="password" autocomplete="current-password" required></label>
+<link rel="stylesheet" href="/static/tokens.css"><link rel="stylesheet" href="/static/console.css">
+<script src="/static/sign-in.js"></script></head>
+<body><main class="sign-in"><form method="post" action="/login" class="card">
+<h1>Loradeck</h1>
+<p class="muted">Sign in to look after adapters and tenants. An admin makes accounts; programs use API keys.</p>
+<p class="fault" role="alert">{fault}</p>
+<label>Name<input name="name" value="{name}" autocomplete="username" required autofocus></label>
+<label>Password<input name="password" type="password" autocomplete="current-password" required></label>
 <button class="btn primary" type="submit">Sign in</button>
 </form></main></body></html>"""
 
