@@ -41,7 +41,8 @@ class AdapterLifecycle(ResidencyListener):
         entry = self._host.residency.add(record)
         entry.claims += 1
         if entry.quarantined:
-            self._host.residency.absolve(entry)
+            self._host.residency.host.drop(record.id)
+            entry.absolve()
         return dataclasses.replace(record, fingerprint=entry.record.fingerprint)
 
     def let_go(self, adapter: AdapterId) -> None:

@@ -41,6 +41,8 @@ class Sequence:
     """Arena page ids, in token order; shared prefix pages first."""
     num_shared: int = 0
     """The first pages, which belong to the prefix cache; the others are this sequence's own."""
+    digests: list[bytes] = field(default_factory=list)
+    """Of its first full pages, as far as the prefix cache has needed them; the cache's."""
     leased: bool = False
     """Whether it holds a lease on its adapter."""
     cancelled: bool = False

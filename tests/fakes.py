@@ -45,6 +45,7 @@ class ScriptedGate:
         self.pinned: set[AdapterId] = set()
         self.leases: dict[AdapterId, int] = {}
         self.evicted: list[AdapterId] = []
+        self.num_joined = 0
         self._pool = pool
         self._clock = clock
         self._num_slots = num_slots
@@ -90,6 +91,7 @@ class ScriptedGate:
         for adapter, due_s in list(self._loading.items()):
             if due_s is not None and due_s <= now_s:
                 del self._loading[adapter], self._asked_by[adapter]
+                self.num_joined += 1
                 self._touch(adapter)
         for adapter, due_s in list(self._loading.items()):
             if due_s is None and not self._allocate(adapter, now_s):
@@ -110,6 +112,7 @@ class ScriptedGate:
         self.leases[adapter] -= 1
         if not self.leases[adapter]:
             del self.leases[adapter], self._slots[adapter]
+            self.num_joined += 1
 
     def slot(self, adapter: AdapterId) -> int:
         """The slot of a leased adapter."""
@@ -126,6 +129,10 @@ class ScriptedGate:
             if adapter not in self._loading and adapter not in self.leases and adapter not in self.pinned:
                 frequency, last_used_s = self._used[adapter]
                 yield Candidate(adapter=adapter, pages=len(pages), frequency=frequency, reload_cost=1.0, last_used_s=last_used_s)
+
+    def is_evictable(self, adapter: AdapterId) -> bool:
+        """Idle and on the device."""
+        return adapter in self._pages and not {adapter} & {*self._loading, *self.leases, *self.pinned}
 
     def evictable_pages(self, *, besides: AdapterId | None = None) -> int:
         """Of idle ones, but one."""

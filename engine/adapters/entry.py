@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from engine.adapters.eviction import Candidate, decayed
+from engine.adapters.eviction import Candidate, decayed, new_candidate
 from engine.snapshot import LoadPhase
 
 if TYPE_CHECKING:
@@ -107,23 +107,25 @@ class AdapterEntry:
     @property
     def is_idle(self) -> bool:
         """On the device, or not, and nothing holds it there."""
-        return not self.leases and self.load is None and not self.holds and (self.pin is None or self.pin.tier != "device")
+        return not (self.leases or self.load or self.holds or (self.pin and self.pin.tier == "device"))
+
+    def absolve(self) -> None:
+        """Out of quarantine, to be proven anew; the copy that was at fault is to be gone."""
+        assert not self.on_device
+        self.quarantined = False
+        self.probe = "unproven"
+        self.record = replace(self.record, fingerprint=())
 
     def touch(self, now_s: float) -> None:
         """Count a use, for eviction."""
-        self.frequency = decayed(self.frequency, since_s=now_s - self.frequency_s) + 1.0
+        self.frequency = decayed(self.frequency, now_s - self.frequency_s) + 1.0
         self.frequency_s = self.last_used_s = now_s
 
     def candidate(self, now_s: float, *, in_host: bool) -> Candidate:
         """As eviction sees it, on the device."""
-        return Candidate(
-            adapter=self.record.id,
-            pages=len(self.pages),
-            frequency=decayed(self.frequency, since_s=now_s - self.frequency_s),
-            last_used_s=self.last_used_s,
-            reload_cost=1.0 if in_host else 4.0,
-            waiting=self.users,
-        )
+        frequency, reload_cost = decayed(self.frequency, now_s - self.frequency_s), 1.0 if in_host else 4.0
+        facts = (self.record.id, len(self.pages), frequency, reload_cost, self.last_used_s, self.users, 0, False)
+        return new_candidate(Candidate, facts)
 
     def tier(self, *, in_host: bool) -> Tier:
         """Where a request that comes now finds its weights."""

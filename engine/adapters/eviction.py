@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from engine.ids import AdapterId
 
@@ -28,6 +30,13 @@ class Candidate(NamedTuple):
     pinned: bool = False
 
 
+new_candidate = tuple.__new__
+"""What a NamedTuple's own constructor calls."""
+
+Ranked = tuple[bool, float, float, "AdapterId", Candidate]
+"""In the order of leaving: whether requests wait for it, its score (the lower, the sooner), last use, id."""
+
+
 class EvictionPolicy:
     """Picks victims: least recently used, or GDSF (Cherkasova 1998) with a clock that ages what is not used.
 
@@ -45,56 +54,69 @@ class EvictionPolicy:
 
         Never one that is leased or pinned, and those that requests wait for last. Equal scores leave by age of last use, then by id.
         """
-        idle = [candidate for candidate in candidates if not candidate.leases and not candidate.pinned]
-        if pages_needed <= 0 or sum(candidate.pages for candidate in idle) < pages_needed:
-            return []
-        self._note_uses(idle)
-        scores = {candidate.adapter: self.score(candidate) for candidate in idle}
-        idle.sort(key=lambda candidate: (candidate.waiting > 0, scores[candidate.adapter], candidate.last_used_s, candidate.adapter))
-        chosen = fewest(idle, pages_needed)
+        return self.order(candidates).take(pages_needed)
+
+    def order(self, candidates: Iterable[Candidate]) -> Order:
+        """Who leaves first of all that may. One pass without a call: it is asked in most steps, of every idle adapter.
+
+        One that was not idle at the last choice, or has another time of use, was used since: the clock now is its clock.
+        """
+        known, clock, by_use = self._clock_at_use, self.clock, self.name == "lru"
+        queue: list[Ranked] = []
+        clocks: dict[AdapterId, tuple[float, float]] = {}
+        for candidate in candidates:
+            adapter, pages, frequency, reload_cost, used_s, waiting, leases, pinned = candidate
+            if leases or pinned:
+                continue
+            at_use = known.get(adapter)
+            if at_use is None or at_use[0] != used_s:
+                at_use = (used_s, clock)
+            clocks[adapter] = at_use
+            score = used_s if by_use else at_use[1] + frequency * reload_cost / (pages or 1)
+            queue.append((waiting > 0, score, used_s, adapter, candidate))
+        heapq.heapify(queue)
+        return Order(policy=self, queue=queue, clocks=clocks)
+
+    def note_choice(self, order: Order, highest: float) -> None:
+        """Some of an order leave, of which one has the highest score."""
+        self._clock_at_use = order.clocks
         if self.name == "gdsf":
-            self.clock = max(self.clock, *(scores[victim.adapter] for victim in chosen))
-        return chosen
-
-    def score(self, candidate: Candidate) -> float:
-        """The lower, the sooner it leaves."""
-        if self.name == "lru":
-            return candidate.last_used_s
-        _, clock = self._clock_at_use.get(candidate.adapter, (0.0, self.clock))
-        return clock + worth(candidate)
-
-    def _note_uses(self, idle: list[Candidate]) -> None:
-        # One that was not idle at the last choice, or has another time of use, was used since: the clock now is its clock.
-        known = self._clock_at_use
-        self._clock_at_use = {}
-        for candidate in idle:
-            used_s, clock = known.get(candidate.adapter, (candidate.last_used_s, self.clock))
-            if used_s != candidate.last_used_s:
-                clock = self.clock
-            self._clock_at_use[candidate.adapter] = (candidate.last_used_s, clock)
+            self.clock = max(self.clock, highest)
 
 
-def worth(candidate: Candidate) -> float:
-    """What a page of it saves: frequency · reload cost / pages."""
-    return candidate.frequency * candidate.reload_cost / max(candidate.pages, 1)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Those that may leave, as it stood at one moment. Good for several choices, as long as none joins them or changes."""
+
+    policy: EvictionPolicy
+    queue: list[Ranked]
+    """A heap."""
+    clocks: dict[AdapterId, tuple[float, float]]
+    """When each was last used, by time and by the policy's clock."""
+
+    def take(self, pages_needed: int, *, is_idle: Callable[[AdapterId], bool] = lambda _: True) -> list[Candidate]:
+        """Choose the next ones that hold enough pages, less those not needed after all; none when all would not do.
+
+        Those that are not ``is_idle`` any more are passed over.
+        """
+        chosen: list[Ranked] = []
+        held = 0
+        while held < pages_needed and self.queue:
+            ranked = heapq.heappop(self.queue)
+            if is_idle(ranked[3]):
+                chosen.append(ranked)
+                held += ranked[4].pages
+        enough = held >= pages_needed
+        for ranked in reversed(chosen[:-1] if enough else chosen[:]):
+            if not enough or held - ranked[4].pages >= pages_needed:
+                chosen.remove(ranked)
+                heapq.heappush(self.queue, ranked)
+                held -= ranked[4].pages
+        if chosen:
+            self.policy.note_choice(self, max(score for _, score, *_ in chosen))
+        return [ranked[4] for ranked in chosen]
 
 
-def fewest(ordered: list[Candidate], pages_needed: int) -> list[Candidate]:
-    """The first of ``ordered`` that together hold enough pages, less those that are not needed after all."""
-    chosen: list[Candidate] = []
-    held = 0
-    for candidate in ordered:
-        if held >= pages_needed:
-            break
-        chosen.append(candidate)
-        held += candidate.pages
-    for candidate in reversed(chosen[:-1]):
-        if held - candidate.pages >= pages_needed:
-            chosen.remove(candidate)
-            held -= candidate.pages
-    return chosen
-
-
-def decayed(frequency: float, *, since_s: float) -> float:
+def decayed(frequency: float, since_s: float) -> float:
     """A frequency after ``since_s`` seconds without use."""
-    return float(frequency * 0.5 ** (max(since_s, 0.0) / HALF_LIFE_S))
+    return frequency * 0.5 ** (since_s / HALF_LIFE_S) if since_s > 0.0 else frequency

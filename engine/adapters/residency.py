@@ -45,6 +45,7 @@ class AdapterResidency:
         self.roster = Roster()
         self.resident: dict[AdapterId, AdapterEntry] = {}
         self._unleased: dict[AdapterId, AdapterEntry] = {}  # those of them: room is asked for often, and most are leased
+        self.num_joined = 0  # times that one came to be without a lease
         self.table = table
         self.disk = disk
         self.host = HostTier(budget_bytes=host_budget_bytes, may_leave=self._may_leave_host)
@@ -58,7 +59,8 @@ class AdapterResidency:
 
     def state(self, adapter: AdapterId) -> Residency:
         """Where it is; raises AdapterNotFound for one that is not registered."""
-        return self.entry(adapter).residency(in_host=adapter in self.host)
+        entry = self.entry(adapter)
+        return entry.residency(in_host=not entry.on_device and adapter in self.host)
 
     def entry(self, adapter: AdapterId) -> AdapterEntry:
         """The live entry; raises AdapterNotFound."""
@@ -115,6 +117,7 @@ class AdapterResidency:
             self.table.remove(entry.slot)
             entry.slot = None
             self._unleased[adapter] = entry
+            self.num_joined += 1
         if entry.leases == 0 and entry.leave_to is not None:
             self.leave_device(entry, because="retired" if entry.retired else "operator")
         self.listener.changed(entry)
@@ -137,10 +140,14 @@ class AdapterResidency:
         """Pages that KV must leave so that every adapter can come in: the pinned ones and the largest other. Any thread."""
         return self.roster.reserve_pages
 
-    def evictable(self) -> Iterator[Candidate]:
+    def evictable(self) -> list[Candidate]:
         """Idle adapters on the device that no lease, no pin and no move of a name holds."""
-        now_s = self._clock.now_s()
-        yield from (each.candidate(now_s, in_host=each.record.id in self.host) for each in self._unleased.values() if each.is_idle)
+        now_s, in_host = self._clock.now_s(), self.host.adapters
+        return [each.candidate(now_s, in_host=adapter in in_host) for adapter, each in self._unleased.items() if each.is_idle]
+
+    def is_evictable(self, adapter: AdapterId) -> bool:
+        """Whether it is one of these."""
+        return adapter in self._unleased and self._unleased[adapter].is_idle
 
     def evictable_pages(self, *, besides: AdapterId | None = None) -> int:
         """Pages of those that are evictable, but one."""
@@ -178,6 +185,7 @@ class AdapterResidency:
         entry.pages = pages
         entry.on_device = True
         self.resident[entry.record.id] = self._unleased[entry.record.id] = entry
+        self.num_joined += 1
         entry.touch(self._clock.now_s())
 
     def remove(self, adapter: AdapterId) -> None:
@@ -207,14 +215,6 @@ class AdapterResidency:
         self.listener.changed(entry)
         if because == "pages_needed" and entry.pin is not None and entry.record.id not in self.host:
             self.loads.start(entry, self._clock.now_s(), "host")  # pinned to host, and its copy had left for the budget
-
-    def absolve(self, entry: AdapterEntry) -> None:
-        """A quarantined version is registered again: forget the copies that were at fault, and prove it anew."""
-        assert not entry.on_device
-        self.host.drop(entry.record.id)
-        entry.quarantined = False
-        entry.probe = "unproven"
-        entry.record = dataclasses.replace(entry.record, fingerprint=())
 
     def mark_away(self, entry: AdapterEntry, *, away: bool) -> None:
         """Its image was sent to an origin, or is on disk again; it must be neither near nor on its way."""

@@ -88,7 +88,7 @@ class AdapterTable:
 
     def _placed(self, blocks: NDArray[np.int64], pages: Sequence[int]) -> NDArray[np.int64]:
         image_page, within = np.divmod(blocks, self._page_elems)
-        arena = np.asarray(pages, dtype=np.int64)[image_page.clip(min=0)] * self._page_elems + within
+        arena = np.asarray(pages, dtype=np.int64)[image_page] * self._page_elems + within  # -1 reads the last page, and is replaced
         return np.where(blocks < 0, -1, arena)
 
     def _write(self, slot: int, a: NDArray[np.int64] | int, b: NDArray[np.int64] | int, ranks: NDArray[np.int32] | int) -> None:

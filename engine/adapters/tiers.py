@@ -15,7 +15,7 @@ from engine.errors import AdapterRefused
 from engine.ids import AdapterId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, KeysView, Mapping
     from pathlib import Path
 
     from engine.adapters.origin import HttpOrigin
@@ -36,6 +36,11 @@ class HostTier:
 
     def __contains__(self, adapter: object) -> bool:
         return adapter in self._copies
+
+    @property
+    def adapters(self) -> KeysView[AdapterId]:
+        """Those of which there is a copy."""
+        return self._copies.keys()
 
     def get(self, adapter: AdapterId) -> HostCopy | None:
         """The copy, now the most recently used; None when absent."""

@@ -6,14 +6,11 @@ import hashlib
 from array import array
 from collections import OrderedDict
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from engine.memory.pages import PREFIX_OWNER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from engine.ids import AdapterId
     from engine.memory.pages import PagePool
     from engine.sequence import Sequence
@@ -83,7 +80,7 @@ class PrefixCache:
         if bypasses(sequence):
             return
         full = sequence.num_computed // self._page_tokens
-        for i, digest in enumerate(islice(self._digests(sequence, full), sequence.num_shared, None), start=sequence.num_shared):
+        for i, digest in enumerate(self._digests(sequence, full)[sequence.num_shared :], start=sequence.num_shared):
             if digest in self._blocks:
                 return
             self._add(sequence, i, digest)
@@ -95,7 +92,7 @@ class PrefixCache:
         if bypasses(sequence):
             self.drop(sequence)
             return
-        digests = list(self._digests(sequence, sequence.num_computed // self._page_tokens))
+        digests = self._digests(sequence, sequence.num_computed // self._page_tokens)
         for i, digest in enumerate(digests[sequence.num_shared :], start=sequence.num_shared):
             if digest not in self._blocks:
                 self._add(sequence, i, digest)
@@ -151,12 +148,14 @@ class PrefixCache:
         del self._blocks[block.digest]
         del self._by_page[block.page]
 
-    def _digests(self, sequence: Sequence, num_pages: int) -> Iterator[bytes]:
-        digest = hashlib.blake2b(repr((sequence.tenant, sequence.adapter)).encode(), digest_size=16).digest()
-        for i in range(num_pages):
+    def _digests(self, sequence: Sequence, num_pages: int) -> list[bytes]:
+        """Of its first full pages; each is computed once, since tokens are only ever appended."""
+        known = sequence.digests
+        for i in range(len(known), num_pages):
+            before = known[-1] if known else hashlib.blake2b(repr((sequence.tenant, sequence.adapter)).encode(), digest_size=16).digest()
             tokens = array("q", sequence.token_ids[i * self._page_tokens : (i + 1) * self._page_tokens])
-            digest = hashlib.blake2b(digest + tokens.tobytes(), digest_size=16).digest()
-            yield digest
+            known.append(hashlib.blake2b(before + tokens.tobytes(), digest_size=16).digest())
+        return known[:num_pages]
 
 
 def bypasses(sequence: Sequence) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from engine.ids import AdapterId, TenantId
     from engine.memory.pages import PagePool
@@ -41,6 +42,7 @@ class IdleAdapter(Protocol):
 
 Candidate = TypeVar("Candidate", bound=IdleAdapter)
 Candidate_co = TypeVar("Candidate_co", bound=IdleAdapter, covariant=True)
+Candidate_contra = TypeVar("Candidate_contra", bound=IdleAdapter, contravariant=True)
 
 
 class IdleAdapters(Protocol[Candidate_co]):
@@ -48,6 +50,15 @@ class IdleAdapters(Protocol[Candidate_co]):
 
     def evictable(self) -> Iterable[Candidate_co]:
         """Adapters that are neither leased, pinned nor loading."""
+        ...
+
+    @property
+    def num_joined(self) -> int:
+        """Changes whenever one came to be among them because its last lease ended or it arrived."""
+        ...
+
+    def is_evictable(self, adapter: AdapterId) -> bool:
+        """Whether it is one of them."""
         ...
 
     def evictable_pages(self, *, besides: AdapterId | None = None) -> int:
@@ -59,11 +70,19 @@ class IdleAdapters(Protocol[Candidate_co]):
         ...
 
 
-class Policy(Protocol[Candidate]):
+class Order(Protocol):
+    """Who leaves first, as it stood at one moment."""
+
+    def take(self, pages_needed: int, /, *, is_idle: Callable[[AdapterId], bool]) -> Sequence[IdleAdapter]:
+        """Choose enough to give so many pages back, of those that still are idle."""
+        ...
+
+
+class Policy(Protocol[Candidate_contra]):
     """Who leaves first."""
 
-    def victims(self, candidates: Iterable[Candidate], pages_needed: int, /) -> list[Candidate]:
-        """Enough of them to give so many pages back."""
+    def order(self, candidates: Iterable[Candidate_contra], /) -> Order:
+        """All of them."""
         ...
 
 
@@ -98,9 +117,20 @@ class Reclaimer:
         self._pool = pool
         self._prefix = prefix
         self._adapters: IdleAdapters[IdleAdapter] = adapters
-        self._victims: Callable[[int], list[Candidate]] = lambda pages: policy.victims(adapters.evictable(), pages)
+        self._new_order: Callable[[], Order] = lambda: policy.order(adapters.evictable())
+        self._order: tuple[int, Order] | None = None
+        self._keeps_order = False
         self._reserve = reserve
         self.kv_ceiling = pool.num_pages - floors.adapter
+
+    @contextmanager
+    def one_order(self) -> Iterator[None]:
+        """Ask who leaves first once, not each time: meanwhile only leases and arrivals may change who is idle, and nobody's claim."""
+        self._keeps_order = True
+        try:
+            yield
+        finally:
+            self._keeps_order, self._order = False, None
 
     @property
     def adapter_ceiling(self) -> int:
@@ -152,6 +182,11 @@ class Reclaimer:
     def _evict_adapters(self, pages: int, by: TenantId | None) -> list[AdapterId]:
         if pages <= 0:
             return []
-        victims = [victim.adapter for victim in self._victims(pages)]
+        joined = self._adapters.num_joined
+        if self._order is None or self._order[0] != joined:
+            self._order = (joined, self._new_order())
+        victims = [victim.adapter for victim in self._order[1].take(pages, is_idle=self._adapters.is_evictable)]
+        if not self._keeps_order:
+            self._order = None
         self._adapters.evict_for_room(victims, by=by)
         return victims

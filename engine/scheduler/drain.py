@@ -85,9 +85,11 @@ class Drain:
             or self._gate.want(waiter, now_s, tenant=self._blocked_tenant.get(waiter)) != "adapter_pages"
         ):
             return
-        unpinned = tuple(adapter for adapter in self._running.adapters if not self._gate.is_pinned(adapter))
-        coming = sum(self._gate.pages(adapter) for adapter in unpinned if adapter in self.draining)
+        coming = sum(self._gate.pages(adapter) for adapter in self.draining if not self._gate.is_pinned(adapter))
         short = self._gate.pages(waiter) - self._reclaimer.adapter_room() - coming
+        if short <= 0:
+            return
+        unpinned = tuple(adapter for adapter in self._running.adapters if not self._gate.is_pinned(adapter))
         while short > 0:
             drained = self._drain_next(unpinned)
             if drained is None:
@@ -98,6 +100,7 @@ class Drain:
         left = [adapter for adapter in adapters if adapter not in self.draining]
         if not left:
             return None
-        soonest = min(left, key=lambda adapter: (self._running.remaining_tokens(adapter), adapter))
+        remaining = self._running.remaining_tokens()
+        soonest = min(left, key=lambda adapter: (remaining[adapter], adapter))
         self.draining.add(soonest)
         return soonest

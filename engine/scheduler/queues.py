@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from engine.scheduler.fairness import Account
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from engine.ids import AdapterId, TenantId, WaitReason
     from engine.scheduler.fairness import FairShare
@@ -73,12 +73,12 @@ class Lane:
 class Group:
     """Lanes that are served by rank: one tenant's, or all where arrival decides. ``ranked`` is kept in order of the lanes' heads."""
 
-    def __init__(self, tenant: TenantId | None, *, account: Account) -> None:
+    def __init__(self, tenant: TenantId | None, *, account: Account, rest_reason: WaitReason | None = None) -> None:
         self.tenant = tenant
         self.account = account
         """Its ``counter`` is the group's standing: the lower, the sooner it is served."""
         self.ranked: list[tuple[Rank, Lane]] = []
-        self.rest_reason: WaitReason | None = None
+        self.rest_reason = rest_reason
         """Why its lanes wait that no plan has come to."""
 
     def place(self, lane: Lane) -> None:
@@ -109,6 +109,9 @@ class WaitingQueue:
         self._size = 0
         self._restless: set[Lane] = set()
         """Lanes that had a turn in the last plan, or got a sequence since."""
+        self._common: WaitReason | None = None
+        self._exceptions: Mapping[Group, WaitReason] = {}
+        """Why those waited that the last plan did not come to: of most groups, and of the others."""
 
     def __len__(self) -> int:
         return self._size
@@ -169,11 +172,13 @@ class WaitingQueue:
     def let_rest(self, seen: set[Lane], reasons: tuple[WaitReason, dict[Group, WaitReason]], now_s: float) -> None:
         """Say why those wait that a plan did not come to; only where that changes anything. ``seen`` had their turn."""
         common, exceptions = reasons
-        for group in self.groups.values():
+        changed = {*self._exceptions, *exceptions} if common == self._common else self.groups.values()
+        for group in changed:
             reason = exceptions.get(group, common)
             if reason != group.rest_reason:
                 group.rest_reason = reason
                 self._restless.update(lane for _, lane in group.ranked)
+        self._common, self._exceptions = common, exceptions
         for lane in self._restless:
             reason = lane.group.rest_reason or "batch_full"
             if lane not in seen and lane.sequences and lane.must_hear(reason):
@@ -199,6 +204,8 @@ class WaitingQueue:
         ranked = [entry for group in self.groups.values() for entry in group.ranked]
         assert sorted(ranked, key=rank_of_lane) == sorted(((rank(lane.head), lane) for lane in self.lanes.values()), key=rank_of_lane)
         assert all(group.ranked == sorted(group.ranked, key=rank_of_lane) for group in self.groups.values()), "a group is out of order"
+        reasons = {group.tenant: self._exceptions.get(group, self._common) for group in self.groups.values()}
+        assert {group.tenant: group.rest_reason for group in self.groups.values()} == reasons, "a group was not told why it waits"
         assert sum(map(len, self._by_adapter.values())) == len(self.lanes), "a lane is found by an adapter and gone"
         counts = {tenant: sum(s.tenant == tenant for s in self) for tenant in self._by_tenant}
         assert counts == self._by_tenant, "tenant counts are off"
@@ -207,7 +214,7 @@ class WaitingQueue:
         name = tenant if self._shares.fairness == "vtc" else None
         if name not in self.groups:
             account = Account(tenant=tenant) if name is None else self._shares.account(tenant)
-            self.groups[name] = Group(name, account=account)
+            self.groups[name] = Group(name, account=account, rest_reason=self._common)
         return self.groups[name]
 
     def _drop(self, lane: Lane) -> None:

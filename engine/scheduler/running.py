@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from engine.ids import AdapterId
     from engine.sequence import Sequence
@@ -18,8 +18,11 @@ arrival = attrgetter("key")
 class RunningSet:
     """Owned by the engine thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, pages: Callable[[AdapterId], int]) -> None:
+        self._pages = pages
         self._sequences: list[Sequence] = []
+        self.adapter_pages = 0
+        """Arena pages of the adapters in the batch."""
         self._by_adapter: dict[AdapterId, int] = {}
 
     def __len__(self) -> int:
@@ -53,6 +56,8 @@ class RunningSet:
         sequence.state = "running"
         insort(self._sequences, sequence, key=arrival)
         if sequence.adapter is not None:
+            if sequence.adapter not in self._by_adapter:
+                self.adapter_pages += self._pages(sequence.adapter)
             self._by_adapter[sequence.adapter] = self._by_adapter.get(sequence.adapter, 0) + 1
 
     def remove(self, sequence: Sequence) -> None:
@@ -64,13 +69,16 @@ class RunningSet:
             self._by_adapter[sequence.adapter] -= 1
             if not self._by_adapter[sequence.adapter]:
                 del self._by_adapter[sequence.adapter]
+                self.adapter_pages -= self._pages(sequence.adapter)
 
-    def remaining_tokens(self, adapter: AdapterId) -> int:
-        """The most tokens that one of its sequences may still need."""
-        return max(
-            (s.request.sampling.max_tokens - s.num_output + s.num_uncomputed for s in self._sequences if s.adapter == adapter),
-            default=0,
-        )
+    def remaining_tokens(self) -> dict[AdapterId, int]:
+        """By adapter, the most tokens that one of its sequences may still need."""
+        most: dict[AdapterId, int] = {}
+        for sequence in self._sequences:
+            if sequence.adapter is not None:
+                left = sequence.request.sampling.max_tokens - sequence.num_output + sequence.num_uncomputed
+                most[sequence.adapter] = max(left, most.get(sequence.adapter, 0))
+        return most
 
     def check(self) -> None:
         """Prove that order, counts and states agree."""
@@ -79,5 +87,6 @@ class RunningSet:
         assert all(sequence.state == "running" for sequence in self._sequences), "a running sequence is not marked so"
         counts = {adapter: sum(s.adapter == adapter for s in self._sequences) for adapter in self._by_adapter}
         assert counts == self._by_adapter, "adapter counts are off"
+        assert self.adapter_pages == sum(map(self._pages, counts)), "adapter pages are off"
         with_adapter = sum(sequence.adapter is not None for sequence in self._sequences)
         assert sum(counts.values()) == with_adapter, "an adapter is not counted"

@@ -59,7 +59,7 @@ class Scheduler:
         self.step = 0
         self.shares = FairShare(fairness)
         self.allowances = Allowances(gate.pages)
-        self.running = RunningSet()
+        self.running = RunningSet(gate.pages)
         self.waiting = WaitingQueue(self.shares)
         self.held = Siblings()
         self._resources = Resources(
@@ -79,6 +79,10 @@ class Scheduler:
     def plan(self, now_s: float) -> StepPlan:
         """The next step; empty when nothing can run. Call ``settle`` with what it gave before the next one."""
         self._now_s = now_s
+        with self._reclaimer.one_order():
+            return self._plan(now_s)
+
+    def _plan(self, now_s: float) -> StepPlan:
         self._reclaimer.refresh()
         draft = StepDraft(
             step=self.step + 1,
@@ -90,7 +94,7 @@ class Scheduler:
         )
         self.drain.review(now_s)
         self._continuation.extend(draft)
-        draft.lookahead_pages -= sum(map(self._gate.pages, self.running.adapters))
+        draft.lookahead_pages -= self.running.adapter_pages
         self._admission.admit(draft, now_s)
         for sequence in draft.stranded:
             self.finish(sequence, "error", now_s)

@@ -41,6 +41,11 @@ class Resident:
     pool: PagePool
     pages: dict[AdapterId, list[int]] = field(default_factory=dict)
     held: set[AdapterId] = field(default_factory=set)
+    num_joined: int = 0
+
+    def is_evictable(self, adapter: AdapterId) -> bool:
+        """One of the others."""
+        return adapter in self.pages and adapter not in self.held
 
     def evictable(self) -> list[Candidate]:
         """The others."""
@@ -165,3 +170,16 @@ def test_a_lease_about_to_be_taken_counts() -> None:
     at = arena(kv=20, sizes=(10,))
     assert at.reclaimer.can_make_kv_room(15)
     assert not at.reclaimer.can_make_kv_room(15, besides=AdapterId("a0"))
+
+
+def test_one_order_takes_in_who_joins() -> None:
+    """While an order is kept, one that is idle again and comes first is the next to leave; one that is leased meanwhile stays."""
+    at = arena(sizes=(10, 10, 10, 10), held=(0,))
+    with at.reclaimer.one_order():
+        assert at.reclaimer.make_adapter_room(10) == ["a1"]
+        at.resident.held = {AdapterId("a2")}
+        at.resident.num_joined += 1
+        at.pool.take(10, owner=kv_owner(2))
+        assert at.reclaimer.make_adapter_room(10) == ["a0"]
+        at.pool.take(10, owner=kv_owner(2))
+        assert at.reclaimer.make_adapter_room(10) == ["a3"]
