@@ -214,7 +214,7 @@ def connect(host: ModelHost) -> None:
     import_journal(residency.disk.folder, parts.catalog)
     parts.catalog.store.write(lambda session: bases.seen(session, parts.spec, source=parts.base_root, by=SYSTEM.name))
     kept = {record.id: record for record in parts.catalog.records.values() if parts.catalog.keeps(record.id)}
-    residency.disk.sweep({adapter: unowned_id(record.digest, base_digest=record.base_digest) for adapter, record in kept.items()})
+    residency.disk.sweep(kept, before=lambda adapter: unowned_id(kept[adapter].digest, base_digest=kept[adapter].base_digest))
     for record in parts.catalog.versions.values():
         residency.add(record)
     for alias in parts.catalog.aliases.values():

@@ -15,7 +15,7 @@ from engine.errors import AdapterRefused
 from engine.ids import AdapterId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, KeysView, Mapping
+    from collections.abc import Callable, Collection, Iterable, KeysView
     from pathlib import Path
 
     from engine.adapters.origin import HttpOrigin
@@ -169,18 +169,19 @@ class DiskTier:
             return False
         return (image.page_elems, image.dtype) == (packed.pages.shape[1], packed.pages.dtype)
 
-    def sweep(self, keep: Mapping[AdapterId, str]) -> None:
+    def sweep(self, keep: Collection[AdapterId], *, before: Callable[[AdapterId], str] = str) -> None:
         """Put right what an earlier process left behind, before anything is registered.
 
-        Images that were away come back; images of other versions and files half written are removed. ``keep`` is by version id what
-        the image was called before ids told owners apart: one that lies there is written again, under the id of its own.
+        Images that were away come back; images of other versions and files half written are removed. ``before`` says what an image was
+        called before ids told owners apart: one that lies there is written again, under the id of its own.
         """
         for path in self.away.glob("*.image"):
             path.replace(self.folder / path.name)
-        for adapter, before in keep.items():
-            if before != adapter and not self.path(adapter).exists() and self.path(AdapterId(before)).exists():
+        there = {path.stem for path in self.folder.glob("*.image")}
+        for adapter in keep:
+            if adapter not in there and (name := before(adapter)) in there:
                 with contextlib.suppress(AdapterRefused):  # a damaged one is as good as none
-                    AdapterImage.copy(self.path(AdapterId(before)), self.path(adapter), adapter=adapter)
+                    AdapterImage.copy(self.path(AdapterId(name)), self.path(adapter), adapter=adapter)
         for path in self.folder.glob("*.image*"):
             if path.suffix != ".image" or path.stem not in keep:
                 path.unlink()

@@ -227,5 +227,5 @@ def test_an_image_that_was_away_when_the_process_ended_comes_back(bench: Bench) 
     adapter = bench.served.entry("x").record.id
     disk.send_away(adapter, HttpOrigin("http://127.0.0.1:1/gone"))
     assert not disk.path(adapter).exists()
-    DiskTier(disk.folder, pin_memory=False).sweep({adapter: adapter})
+    DiskTier(disk.folder, pin_memory=False).sweep({adapter})
     assert disk.path(adapter).exists()
