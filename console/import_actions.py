@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from nicegui.elements.upload_files import FileUpload
 
-    from engine import DryRun, Import, ItemRecord, ItemState, Progress
+    from engine import Caller, DryRun, Import, ItemRecord, ItemState, Progress
 
 T = TypeVar("T")
 OperationVerb = Literal["cancel", "resume", "retry"]
@@ -48,6 +48,14 @@ class ImportActions(Desk):
     async def rows(self, operation: str, *, state: ItemState | None, offset: int, limit: int) -> list[ItemRecord]:
         """Its rows, in their order."""
         return await self.ask(self.engine.operations.rows, operation, state=state, offset=offset, limit=limit)
+
+    async def errors_csv(self, operation: str) -> bytes:
+        """Its rejected rows as a file. Raises LoradeckError."""
+
+        def read(*, caller: Caller) -> bytes:
+            return b"".join(self.engine.operations.errors_csv(operation, caller=caller))
+
+        return await self.ask(read)
 
     async def act(self, verb: OperationVerb, operation: str) -> bool:
         """Cancel, resume or retry; a toast says how that went. True: it was done."""

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from console import format as fmt
+from engine import plain_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,8 +32,6 @@ FIELDS = (
     "undo_of",
     "hash",
 )
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet runs a cell that begins so."""
 
 
 class Difference(NamedTuple):
@@ -87,4 +86,4 @@ def as_csv(lines: Iterable[AuditRecord]) -> bytes:
 def _cell(value: object) -> object:
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+    return plain_cell(value)

@@ -57,6 +57,7 @@ from engine.gateway.sessions import Session
 from engine.health import Health
 from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, RequestId, Residency, TenantId, Tier, WaitReason
 from engine.intake.batch import Judged
+from engine.intake.errors_csv import plain_cell
 from engine.intake.importing import Import
 from engine.intake.progress import DryRun, Progress
 from engine.lanes.cold_warm import ColdWarm
@@ -227,4 +228,5 @@ __all__ = [
     "demo_voices",
     "narrow_events",
     "narrow_snapshot",
+    "plain_cell",
 ]

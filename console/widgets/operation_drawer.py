@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from nicegui import ui
+
 from console import format as fmt
 from console.operation_words import OUTCOMES, STATES, UNFINISHED, ended, how_far, share, title, waiting
 from console.operations_view import ITEM_STATES, ROWS_SHOWN
 from console.widgets.elements import box, button, drawing, enable, icon_svg, say, text
 from console.widgets.grid import Column, Grid, glyph, words
+from engine import LoradeckError
 
 if TYPE_CHECKING:
     from nicegui.element import Element
@@ -44,6 +47,9 @@ class OperationDrawer:
             self._sentence = text("", "muted", "p")
             with box("drawer-foot"):
                 self._buttons = {verb: self._button(verb) for verb in VERBS}
+                self._errors = button(
+                    "Errors as CSV", self._download, glyph="download", small=True, hint="Row, source, name and reason of each rejected row"
+                )
             with box("views").props('role=group aria-label="Rows by state"'):
                 self._states = {name: self._state(name) for name in ITEM_STATES}
             self._grid = Grid(COLUMNS, label="Rows").classes("op-rows")
@@ -95,10 +101,19 @@ class OperationDrawer:
         record = one.record
         runs = record.state in UNFINISHED
         shown = {"cancel": runs, "resume": not runs and waiting(record) > 0, "retry": not runs and record.failed > 0}
+        self._errors.set_visibility(record.failed > 0)
         for verb, element in self._buttons.items():
             why_not = self._view.actions.why_not("operator", VERBS[verb][0])
             element.set_visibility(shown[verb])
             enable(element, not why_not, why_not)
+
+    async def _download(self) -> None:
+        try:
+            told = await self._view.actions.errors_csv(self._view.query.open)
+        except LoradeckError as error:
+            self._view.actions.toasts.show(error.message, glyph="crit", level="crit")
+        else:
+            ui.download.content(told, f"operation-{self._view.query.open[:8]}-errors.csv", "text/csv")
 
     def _button(self, verb: OperationVerb) -> Element:
         label, mark = VERBS[verb]

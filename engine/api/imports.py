@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import anyio
 import orjson
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from pydantic import Field
 
 from engine.api.auth import caller_of
@@ -87,6 +87,12 @@ def imports_router(engine: Engine) -> APIRouter:
         offset, limit = number(query, "offset", default=0), number(query, "limit", default=DEFAULT_ROWS, most=MOST_ROWS)
         look = partial(engine.operations.rows, operation, state=state, offset=offset, limit=limit, caller=caller_of(request))  # type: ignore[arg-type]
         return _json({"rows": [_item_json(item) for item in await _ask(look)], "offset": offset, "limit": limit})
+
+    @router.get("/operations/{operation}/errors.csv")
+    async def get_errors(request: Request, operation: str) -> Response:
+        parts = await _ask(partial(engine.operations.errors_csv, operation, caller=caller_of(request)))
+        headers = {"content-disposition": f'attachment; filename="operation-{operation[:8]}-errors.csv"'}
+        return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers=headers)
 
     for verb in VERBS:
         router.add_api_route(f"/operations/{{operation}}/{verb}", _command(engine, verb), methods=["POST"], name=f"{verb}_operation")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from engine.errors import Conflict, InvalidRequest, OperationNotFound
 from engine.intake.batch import Batch
 from engine.intake.ending import rest
+from engine.intake.errors_csv import csv_head, csv_lines
 from engine.intake.importing import read_rows
 from engine.intake.progress import DryRun, Progress, first_item
 from engine.intake.upgrade import Upgrade, read_base
@@ -20,7 +21,7 @@ from engine.operation import UNFINISHED, OperationRecord
 from engine.registry import operations as stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from engine.caller import Caller
     from engine.intake.importing import Import
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from engine.registration import Registrar
 
 ROWS_TOGETHER = 1000
-"""Rows stored in one transaction when an operation is made."""
+"""Rows stored in one transaction when an operation is made, and read in one go."""
 JUDGED_TOGETHER = 2
 
 
@@ -114,6 +115,18 @@ class Operations:
         """Its rows in their order."""
         self.get(operation, caller=caller)
         return self._store.read(lambda session: stored.items(session, operation, state=state, offset=offset, limit=limit))
+
+    def errors_csv(self, operation: str, *, caller: Caller) -> Iterator[bytes]:
+        """Its rejected rows as CSV, in parts as they are read. Raises as ``get``, before the first part."""
+        self.get(operation, caller=caller)
+        return self._errors_csv(operation)
+
+    def _errors_csv(self, operation: str) -> Iterator[bytes]:
+        yield csv_head()
+        last = -1
+        while part := self._store.read(partial(stored.items, operation=operation, state="rejected", after=last, limit=ROWS_TOGETHER)):
+            yield csv_lines(part)
+            last = part[-1].number
 
     def cancel(self, operation: str, *, caller: Caller) -> Progress:
         """Take no more rows; those that are taken in stay. ``resume`` goes on. Raises Conflict when it has ended."""

@@ -57,9 +57,11 @@ def page(
     return [_record(row) for row in session.exec(query.offset(offset).limit(limit))]
 
 
-def items(session: Session, operation: str, *, state: ItemState | None = None, offset: int = 0, limit: int = 100) -> list[ItemRecord]:
-    """Rows of it in their order."""
-    query = select(ItemTable).where(ItemTable.operation == operation).order_by(col(ItemTable.number))
+def items(
+    session: Session, operation: str, *, state: ItemState | None = None, after: int = -1, offset: int = 0, limit: int = 100
+) -> list[ItemRecord]:
+    """Rows of it in their order; those ``after`` a number."""
+    query = select(ItemTable).where(ItemTable.operation == operation, ItemTable.number > after).order_by(col(ItemTable.number))
     if state is not None:
         query = query.where(ItemTable.state == state)
     return [_item(row) for row in session.exec(query.offset(offset).limit(limit))]

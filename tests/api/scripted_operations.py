@@ -25,7 +25,7 @@ class ScriptedOperations:
         caller.need(role)
         raise OperationNotFound(f"There is no operation {operation!r}.", param="id", found=operation)
 
-    rows = get
+    rows = errors_csv = get
 
     def cancel(self, operation: str, *, caller: Caller) -> NoReturn:
         """There is none."""

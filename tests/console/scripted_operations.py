@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from engine import AdapterId, Caller, Conflict, DryRun, Import, ItemRecord, Judged, OperationRecord, Progress, TenantId
+from engine.intake.errors_csv import csv_head, csv_lines
 from engine.intake.manifest import read_manifest
 from engine.intake.row import Fault, ImportRow
 
@@ -84,6 +86,11 @@ class ScriptedOperations:
         at_end = one.record.done + one.record.failed
         items = [_item(number, judged, ended=number < at_end) for number, judged in enumerate(one.rows)]
         return [item for item in items if state in {None, item.state}][offset : offset + limit]
+
+    def errors_csv(self, operation: str, *, caller: Caller) -> Iterator[bytes]:
+        """Those that are rejected."""
+        yield csv_head()
+        yield csv_lines(self.rows(operation, state="rejected", limit=10_000, caller=caller))
 
     def cancel(self, operation: str, *, caller: Caller) -> Progress:
         """Stop."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,6 +52,11 @@ def test_a_manifest_is_looked_at_and_applied_to_its_end(visit: Visit) -> None:
     drawer.get_by_role("button", name=re.compile("^Rejected")).click()
     drawer.get_by_text("1–8 of 8").wait_for()
     assert "shape_mismatch" in drawer.inner_text()
+    with page.expect_download() as download:
+        drawer.get_by_role("button", name="Errors as CSV").click()
+    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
+    assert [row["row"] for row in rows] == [str(number) for number in (5, 10, 15, 20, 25, 30, 35, 40)]
+    assert rows[0]["name"] == "acme/line-4"
 
 
 def test_what_a_manifest_says_is_text(visit: Visit) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import json
 import zipfile
 from collections.abc import AsyncIterator
 
@@ -10,6 +12,9 @@ import httpx
 import pytest
 
 from engine.api.app import build_app
+from engine.intake import operations
+from engine.intake.errors_csv import csv_lines
+from engine.operation import ItemRecord
 from tests.engine.integration.conftest import Make
 from tests.engine.integration.serving import Served, until
 from tests.engine.integration.test_imports import sources
@@ -58,6 +63,34 @@ async def test_dry_run_then_apply(http: httpx.AsyncClient, served: Served) -> No
     assert (await http.post(f"/api/operations/{ended['id']}/resume")).json()["error"]["code"] == "nothing_to_resume"
     assert (await http.post(f"/api/operations/{ended['id']}/retry")).status_code == 202
     assert (await http.get("/api/operations/none")).json()["error"]["code"] == "operation_not_found"
+
+
+async def test_rejected_rows_are_a_file(http: httpx.AsyncClient, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with its row, source, name, code, field and message, read in parts; no cell is a formula."""
+    monkeypatch.setattr(operations, "ROWS_TOGETHER", 3)
+    (good,) = sources(served.data, 1)
+    bad = [{"source": f"/etc/{n}", "alias": f"n{n}"} for n in range(7)]
+    bad += [{"source": "=HYPERLINK(1)", "alias": "@evil"}, {"source": "/etc/x", "alias": 'a,\n"'}]
+    text = "\n".join(json.dumps(row) for row in [{"source": str(good), "alias": "good"}, *bad])
+    ended = await done(http, (await http.post("/api/imports", json={"manifest": text, "format": "jsonl"})).json()["id"])
+    assert (ended["done"], ended["failed"]) == (1, 9)
+    told = await http.get(f"/api/operations/{ended['id']}/errors.csv")
+    assert told.headers["content-type"] == "text/csv; charset=utf-8"
+    assert "attachment" in told.headers["content-disposition"]
+    rows = list(csv.DictReader(io.StringIO(told.text)))
+    assert list(rows[0]) == ["row", "source", "name", "code", "field", "message"]
+    assert [row["row"] for row in rows] == [str(number) for number in range(2, 11)]
+    assert [rows[0][name] for name in ("source", "name", "code", "field")] == ["/etc/0", "n0", "source_not_allowed", "source"]
+    assert "--source-allow" in rows[0]["message"]
+    assert (rows[7]["source"], rows[7]["name"]) == ("'=HYPERLINK(1)", "'@evil")
+    assert rows[8]["name"] == 'a,\n"'
+    assert (await http.get("/api/operations/none/errors.csv")).json()["error"]["code"] == "operation_not_found"
+
+
+def test_a_file_name_that_is_no_text_is_written_all_the_same() -> None:
+    """A scan of a disk may find such."""
+    item = ItemRecord(number=0, state="rejected", data={"source": "/data/\udce4"}, code="c", message="m")
+    assert csv_lines([item]) == b"1,/data/?,,c,,m\r\n"
 
 
 @pytest.mark.parametrize("body", [{}, {"manifest": "x", "source": "y"}, {"manifest": "x"}, {"prefix": "/x", "limit": 5000}])

@@ -191,7 +191,7 @@ async def test_whose_it_is(engine: Make) -> None:
     operations = served.engine.operations
     operation = await start(served, listed(folders))
     await ended(served, operation)
-    for ask in (operations.get, operations.cancel, operations.resume, operations.retry, operations.rows):
+    for ask in (operations.get, operations.cancel, operations.resume, operations.retry, operations.rows, operations.errors_csv):
         with pytest.raises(OperationNotFound):
             ask(operation, caller=STRANGER)
     assert operations.page(caller=STRANGER) == []
