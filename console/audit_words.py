@@ -23,6 +23,7 @@ WHAT: Final = {
     "version.retire": ("paused", "Retired"),
     "version.reject": ("crit", "Rejected"),
     "version.archive": ("archive", "Archived"),
+    "archive.delete": ("close", "Deleted the archive of"),
     "version.restore": ("undo", "Restored"),
     "version.pin": ("pin", "Pinned"),
     "version.unpin": ("pin", "Unpinned"),

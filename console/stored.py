@@ -96,8 +96,15 @@ class StoredVersion:
         return OpenedRef(self.tenant, self.line, self.number)
 
     @property
+    def is_gone(self) -> bool:
+        """Archived, and its archive was deleted: nothing brings it back."""
+        return self.state == "archived" and self.archive is None
+
+    @property
     def reason(self) -> str:
-        """Why it does not serve: the refusal, or what was said when it was retired."""
+        """Why it does not serve: the refusal, or what was said when it was retired; of one that is gone, that."""
+        if self.is_gone:
+            return f"Cannot be restored, its archive was deleted{f': {self.note}' if self.note else '.'}"
         return self.refusal or self.note
 
 

@@ -91,6 +91,14 @@ class VersionActions(Desk):
             await self._done(outcome.message, "version", name, tenant, undo=verb != "archive")
         return outcome
 
+    async def delete_archive(self, ref: str, tenant: TenantId, *, why: str = "", preview: bool = False) -> Departure:
+        """Delete what was archived of a version for good, or say what that would do. Raises LoradeckError."""
+        delete = self.engine.versions.removal.delete_archive
+        outcome: Departure = await self.ask(delete, ref, tenant=tenant, why=why, preview=preview)
+        if not preview:
+            await self._done(outcome.message, "version", ref, tenant, undo=False)
+        return outcome
+
     async def undo(self, line: AuditRecord) -> bool:
         """Take a line of the audit log back, and say how that went."""
         try:

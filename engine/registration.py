@@ -13,6 +13,7 @@ from engine.adapters.peft import parse_adapter
 from engine.alias import AliasName
 from engine.errors import OUTCOME_UNKNOWN, AdapterRefused, Conflict, LoradeckError, RegistryUnavailable
 from engine.events import AdapterRegistered, AdapterRejected, AdapterUnregistered
+from engine.full_disk import unwritable
 from engine.gateway.scope import narrow_row
 from engine.intake.sources import Sources
 from engine.names import check_alias
@@ -100,11 +101,7 @@ class Registrar:
         try:
             disk.write(packed)
         except OSError as error:
-            message = (
-                f"The adapter's image cannot be written to {disk.folder}: {error.strerror or error}. Free some space there, or make it "
-                "writable for Loradeck. Nothing was changed, and serving goes on."
-            )
-            raise RegistryUnavailable(message, param="data") from error
+            raise unwritable(f"The adapter's image in {disk.folder}", error) from error
 
     def _tell_refusal(self, call: RegisterCall, record: VersionRecord | None, refusal: LoradeckError, caller: Caller) -> None:
         self._host.publisher.record_event(

@@ -28,6 +28,8 @@ LEAVES = {
     "errors",
     "events",
     "fairness_view",
+    "full_disk",
+    "holding",
     "ids",
     "plan",
     "report",

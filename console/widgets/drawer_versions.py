@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nicegui import background_tasks
 
 from console import format as fmt
 from console.views import STATE_GLYPHS
+from console.widgets.delete_archive import delete_archive
 from console.widgets.depart_dialog import depart_dialog
 from console.widgets.drawer_loading import loading, unanswered
 from console.widgets.elements import box, button, enable, icon, say, text
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
     from console.subject import Subject
     from console.version_actions import DepartVerb
     from console.widgets.elements import Text
-    from engine import AliasRecord
+    from engine import AliasRecord, Role
+
+VERBS: Final[dict[str, tuple[DepartVerb, ...]]] = {"ready": ("retire",), "retired": ("restore", "archive"), "archived": ("restore",)}
+"""A version's next steps by its state."""
 
 
 class VersionsTab:
@@ -151,20 +155,24 @@ class VersionsTab:
             when.props["title"] = f"Registered {fmt.clock_day(version.registered_unix)} by {version.registered_by}"
             box("gap")
             if version.state == "rejected":
-                self._deed("Why…", partial(self._why, version), is_free=True)
+                self._deed("Why…", partial(self._why, version), role="viewer")
             if version.state == "ready" and aliases and not is_named:
                 self._deed("Move here…", lambda: self._move(Wish(verb="move", aliases=aliases, version=version, versions=versions)))
                 self._deed("Canary…", lambda: self._move(Wish(verb="canary", aliases=aliases, version=version, versions=versions)))
-            verbs: dict[str, tuple[DepartVerb, ...]] = {"ready": ("retire",), "retired": ("restore", "archive"), "archived": ("restore",)}
-            for verb in verbs.get(version.state, ()):
+            if version.is_gone:
+                text("cannot be restored", "faint").props["title"] = version.reason
+                return
+            for verb in VERBS.get(version.state, ()):
                 self._deed(f"{verb.capitalize()}…", partial(depart_dialog, verb, version, self._actions, self._again))
+            if version.state == "archived":
+                self._deed("Delete archive…", partial(delete_archive, version, self._actions, self._again), role="admin")
 
-    def _deed(self, label: str, on_click: Callable[[], object], *, is_free: bool = False) -> None:
-        """A link that does something; ``is_free`` is for viewers too."""
+    def _deed(self, label: str, on_click: Callable[[], object], *, role: Role = "operator") -> None:
+        """A link that does something for those who have the role."""
         with box("link", "button").props("type=button") as link:
             text(label)
         link.on("click", on_click, args=[])
-        why_not = "" if is_free else self._why_not(label.removesuffix("…"))
+        why_not = self._actions.why_not(role, label.removesuffix("…"))
         enable(link, not why_not, why_not)
 
     def _move(self, wish: Wish) -> None:

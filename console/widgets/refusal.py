@@ -30,6 +30,7 @@ HEADLINES: Final = {
     "rollback": "Not rolled back",
     "retire": "Not retired",
     "archive": "Not archived",
+    "delete": "Not deleted",
     "restore": "Not restored",
 }
 

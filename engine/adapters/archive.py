@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ class Archive:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.changing = threading.Lock()
+        """Held while a version's files are put in or taken out, and until the registry says so: another version may name the same image."""
         sweep_parts(folder)
 
     def path(self, digest: str) -> Path:
@@ -43,7 +46,7 @@ class Archive:
         return self._keep(iter([data]))
 
     def fetch(self, digest: str, target: Path) -> None:
-        """Copy to ``target``, proven, and whole or not at all. Raises AdapterRefused (``archive_damaged``) or OSError."""
+        """Copy to ``target``, proven, and whole or not at all. Raises AdapterRefused (``archive_damaged``, ``…_missing``) or OSError."""
         target.parent.mkdir(parents=True, exist_ok=True)
         with self._open(digest) as file:
             beside, found = _write_beside(target.parent, _chunks(file))
@@ -53,7 +56,7 @@ class Archive:
         beside.replace(target)
 
     def read(self, digest: str) -> bytes:
-        """The bytes, proven. Raises AdapterRefused (``archive_damaged``) or OSError."""
+        """The bytes, proven. Raises AdapterRefused (``archive_damaged``, ``…_missing``) or OSError."""
         with self._open(digest) as file:
             data = file.read()
         if hashlib.sha256(data).hexdigest() != digest:
@@ -61,7 +64,7 @@ class Archive:
         return data
 
     def verify(self, digest: str) -> None:
-        """Read it once and compare. Raises AdapterRefused (``archive_damaged``) or OSError."""
+        """Read it once and compare. Raises AdapterRefused (``archive_damaged``, ``…_missing``) or OSError."""
         seen = hashlib.sha256()
         with self._open(digest) as file:
             for chunk in _chunks(file):
@@ -69,15 +72,21 @@ class Archive:
         if seen.hexdigest() != digest:
             raise _damaged(digest, "its bytes do not match its name")
 
+    def size(self, digest: str) -> int:
+        """Bytes of a file; 0 when there is none."""
+        path = self.path(digest)
+        return path.stat().st_size if path.exists() else 0
+
     def drop(self, digest: str) -> None:
-        """Remove a file; nothing happens when there is none."""
+        """Remove a file; nothing happens when there is none. Raises OSError."""
         self.path(digest).unlink(missing_ok=True)
 
     def _open(self, digest: str) -> BufferedReader:
         try:
             return self.path(digest).open("rb")
         except FileNotFoundError:
-            raise _damaged(digest, "it is not there") from None
+            message = f"The archived file {digest[:16]}… is not there. It cannot be restored; register the adapter from its source."
+            raise AdapterRefused(message, code="archive_missing", param="archive", expected=digest) from None
 
     def _keep(self, chunks: Iterator[bytes]) -> str:
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from engine.api.aliases import answer, asked, tenant_in, version_json, why_of
-from engine.api.auth import operator_of, viewer_of
+from engine.api.auth import caller_of, operator_of, viewer_of
 from engine.api.queries import number
 
 if TYPE_CHECKING:
@@ -40,6 +40,15 @@ def versions_router(engine: Engine) -> APIRouter:
 
     for verb in VERBS:
         router.add_api_route(f"/{{ref:path}}/{verb}", _endpoint(engine, verb), methods=["POST"], name=verb)
+
+    @router.delete("/{ref:path}/archive")
+    async def delete_archive(request: Request, ref: str) -> Response:
+        caller = caller_of(request)
+        caller.need("admin")  # before the body is looked at; the service asks again
+        more = asked(request, await why_of(request))
+        delete = partial(engine.versions.removal.delete_archive, ref, caller=caller, **more)
+        return answer(_departure_json(await anyio.to_thread.run_sync(delete)))
+
     return router
 
 

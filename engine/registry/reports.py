@@ -138,6 +138,17 @@ def archive_of(session: Session, key: int) -> str | None:
     return session.exec(select(VersionTable.archive).where(VersionTable.key == key)).first()
 
 
+def drop_archive(session: Session, key: int, *, note: str) -> None:
+    """It lies in the archive no more."""
+    session.execute(update(VersionTable).where(col(VersionTable.key) == key).values(archive=None, note=note))
+
+
+def archives_of(session: Session, keys: Collection[int]) -> list[str]:
+    """The digests of the archives of these versions, of those that have one."""
+    found = session.exec(select(VersionTable.archive).where(col(VersionTable.key).in_(keys)))
+    return [digest for digest in found if digest is not None]
+
+
 def _same(session: Session, adapter: int, content: AdapterId) -> VersionTable | None:
     return session.exec(select(VersionTable).where(VersionTable.adapter == adapter, VersionTable.content == content)).first()
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from engine.adapters.image import AdapterImage
 from engine.caller import SYSTEM
-from engine.errors import AdapterRefused, Conflict, RegistryUnavailable
+from engine.errors import AdapterRefused, Conflict
+from engine.full_disk import unwritable
 from engine.registry import aliases, audit, reports, versions
 from engine.registry.alias_words import alias_facts, alias_subject
-from engine.versions.archived import keep, parts_of
+from engine.versions.archived import archive_of, keep, parts_of
 from engine.versions.canaries import without_canary
 from engine.versions.facts import title, version_subject
 
@@ -89,8 +90,12 @@ class Retirement:
             raise Conflict(message, code="draining", param="ref", expected=0, found=leases)
         if preview:
             return Departure(version=record, preview=True, message=f"Would archive {title(record)}.", bytes=record.bytes)
-        digest = self._keep(record)
-        self._change(record, "archived", "version.archive", archive=digest, why=why, caller=caller)
+        with self._archive.changing:
+            facts = self._host.catalog.store.read(lambda session: reports.facts(session, record.key))
+            digest = self._keep(record, facts)
+            self._change(record, "archived", "version.archive", archive=digest, why=why, caller=caller)
+            if facts["archive"] not in {None, digest}:  # of the time before it was restored
+                self._archive.drop(facts["archive"])
         if not self._is_on_disk_for_another(record):
             self._host.residency.disk.delete(record.id)
         return Departure(
@@ -115,11 +120,12 @@ class Retirement:
         if record.base_digest != served:
             message = f"{title(record)} was registered for another base than the one served."
             raise Conflict(message, code="base_mismatch", param="ref", expected=served, found=record.base_digest)
+        archive = archive_of(self._host, record, "restored") if record.state == "archived" else None
         if preview:
             return Departure(version=record, preview=True, message=f"Would restore {title(record)}.", bytes=record.bytes)
         self._host.call(lambda: self._host.lifecycle.adopt(record))
         try:
-            self._bring_image(record)
+            self._bring_image(record, archive)
             self._change(record, "ready", "version.restore", why=why, caller=caller, undo_of=undo_of)
         finally:
             self._host.call(lambda: self._host.lifecycle.let_go(record.id))
@@ -183,25 +189,25 @@ class Retirement:
         catalog = self._host.catalog
         catalog.store.write(work, then=lambda _: catalog.put(replace(record, state=state)))
 
-    def _keep(self, record: VersionRecord) -> str:
+    def _keep(self, record: VersionRecord, facts: dict[str, Any]) -> str:
         """The digest of its archive, written and read back."""
-        facts = self._host.catalog.store.read(lambda session: reports.facts(session, record.key))
         try:
             return keep(self._archive, self._host.residency.disk.path(record.id), facts)
         except OSError as error:
-            message = f"The archive cannot be written: {error.strerror or error}. Nothing was changed."
-            raise RegistryUnavailable(message, code="archive_unavailable") from error
+            raise unwritable("The archive", error, code="archive_unavailable") from error
 
-    def _bring_image(self, record: VersionRecord) -> None:
-        """Its image lies on disk, proven. Raises AdapterRefused."""
+    def _bring_image(self, record: VersionRecord, archive: str | None) -> None:
+        """Its image lies on disk, proven, out of the archive where it has one. Raises AdapterRefused or RegistryUnavailable."""
         path = self._host.residency.disk.path(record.id)
-        if record.state == "archived":
-            digest = self._host.catalog.store.read(lambda session: reports.archive_of(session, record.key))
-            image = parts_of(self._archive, digest or "", content=record.digest)
-            if not path.exists():
-                self._archive.fetch(image, path)
-                if AdapterImage.open(path).id != record.id:  # archived before ids told owners apart
-                    AdapterImage.copy(path, path, adapter=record.id)
+        if archive is not None:
+            image = parts_of(self._archive, archive, content=record.digest)
+            try:
+                if not path.exists():
+                    self._archive.fetch(image, path)
+                    if AdapterImage.open(path).id != record.id:  # archived before ids told owners apart
+                        AdapterImage.copy(path, path, adapter=record.id)
+            except OSError as error:
+                raise unwritable(f"The image of {title(record)}", error) from error
         try:
             found = AdapterImage.open(path)
             pages = memoryview(bytearray(found.pages_bytes))

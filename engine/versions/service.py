@@ -13,6 +13,7 @@ from engine.versions.admission import Admission
 from engine.versions.find import Finder, missing
 from engine.versions.moves import AliasMoves
 from engine.versions.names import Names
+from engine.versions.removal import Removal
 from engine.versions.retirement import Retirement
 from engine.versions.thresholds import GateThresholds
 from engine.versions.undo import Audit
@@ -42,6 +43,7 @@ class Versions:
         self.names = Names(host, self.find, self.moves)
         self.archive = Archive(host.parts.settings.data / ARCHIVE)
         self.retirement = Retirement(host, self.find, self.archive)
+        self.removal = Removal(host, self.find, self.archive)
         self.thresholds = GateThresholds(host)
         self.admission = Admission(host, self.thresholds)
         self.placements = placements

@@ -55,6 +55,7 @@ class WaysBack:
         audit.teach("gate.set", self.gate)
         for action in ("adapter.reject", "version.reject"):
             audit.forbid(action, "nothing that serves was changed; register the adapter again once it is put right")
+        audit.forbid("archive.delete", "its files are gone; register the adapter from its source")
         audit.forbid("version.archive", "restore the version instead")
         for verb in ("warm", "evict"):
             audit.forbid(f"version.{verb}", "it moved weights and changed nothing that is kept; move them again")

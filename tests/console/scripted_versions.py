@@ -24,6 +24,7 @@ from engine import (
     TenantId,
     VersionRecord,
 )
+from tests.console.scripted_removal import ScriptedRemoval
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +56,7 @@ class Version:
     failed: str = ""
     at_unix: float = field(default_factory=time.time)
     note: str = ""
+    archive: str | None = None
     row: AdapterRow | None = None
 
     def record(self) -> VersionRecord:
@@ -96,7 +98,7 @@ class Version:
             "warnings": list(row.warnings) if row else [],
             "report": report,
             "scores": {"adapter": self.score, "metric": "right answers"} if self.score is not None else {},
-            "archive": None,
+            "archive": self.archive,
         }
 
     def _check(self, name: str) -> dict[str, Any]:
@@ -124,6 +126,7 @@ class ScriptedVersions:
             self.know(row, index)
         self.names = SimpleNamespace(move=self.move, rollback=self.rollback, canary=self.canary, promote=self.promote)
         self.retirement = SimpleNamespace(retire=self.retire, archive=self.archive, restore=self.restore)
+        self.removal = ScriptedRemoval(self.version)
         self.find = SimpleNamespace(alias=self.alias)
 
     def know(self, row: AdapterRow, index: int) -> None:
@@ -314,6 +317,7 @@ class ScriptedVersions:
         leases = one.row.leases if one.row and names else 0
         if not preview:
             before, one.state, one.note, one.at_unix = one.state, state, why, time.time()
+            one.archive = "a" * 64 if state == "archived" else None
             for alias in names:
                 del self.named[alias.alias]
                 if one.row is not None:

@@ -67,6 +67,27 @@ def test_what_is_retired_drains_and_says_so(visit: Visit) -> None:
     page.locator(".body .c-state").get_by_text("draining 3").wait_for()
 
 
+def test_an_archive_is_deleted_by_name_and_says_so(visit: Visit) -> None:
+    """What is lost is said before; it takes the name and a reason; then it cannot be restored, and the list says so."""
+    page = visit("/adapters?view=retired")
+    page.locator(".stored .body .row").first.click()
+    drawer = page.locator(".drawer")
+    drawer.get_by_role("tab", name="Versions").click()
+    drawer.get_by_text("Archive…").first.click()
+    page.get_by_role("dialog").get_by_role("button", name="Archive", exact=True).click()
+    drawer.get_by_text("Delete archive…").click()
+    dialog = page.get_by_role("alertdialog")
+    dialog.get_by_text("it can never be restored").wait_for()
+    doing = dialog.get_by_role("button", name="Delete archive")
+    dialog.get_by_label("Reason").fill("no room")
+    assert doing.is_disabled()
+    dialog.get_by_label("Its name").fill(dialog.locator(".typed-label .code").inner_text())
+    doing.click()
+    drawer.get_by_text("cannot be restored").wait_for()
+    assert drawer.get_by_text("Delete archive…").count() == 0
+    page.locator(".stored .body .row").get_by_text("its archive was deleted: no room").wait_for()
+
+
 def test_what_was_rejected_is_listed_with_its_reason_as_text(visit: Visit) -> None:
     """D14: a refusal with markup in it is read, not run; a row opens the report, failed check and all."""
     page = visit("/adapters?view=rejected")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import AdapterRefused, Conflict, ModelNotFound
+from engine.caller import Caller
+from engine.errors import AdapterRefused, Conflict, Forbidden, ModelNotFound
 from tests.engine.integration.conftest import Make
 from tests.engine.integration.serving import PROMPT, Served, expected, first_chunk, read, serve, until
 from tests.engine.integration.test_moves import client_of
@@ -90,10 +91,65 @@ async def test_a_damaged_archive_is_refused_and_says_so(engine: Make, damage: st
         file.write_bytes(data[:-1] if damage == "short" else data)
     with pytest.raises(AdapterRefused) as caught:
         await do(served, "restore", "x@1")
-    assert caught.value.code == "archive_damaged"
+    assert caught.value.code == ("archive_missing" if damage == "missing" else "archive_damaged")
     assert (await asyncio.to_thread(served.engine.versions.report, "x@1"))["state"] == "archived"
     assert version not in served.host.residency.entries
     assert not served.host.residency.disk.path(version).exists()
+
+
+async def archived(served: Served, name: str, folder: Path) -> str:
+    """Registered, retired and archived; its id."""
+    version = (await served.register(folder, name)).row.id
+    await do(served, "retire", name)
+    await until(lambda: version not in served.host.residency.entries)
+    await do(served, "archive", f"{name}@1")
+    return version
+
+
+async def test_a_deleted_archive_is_gone_and_says_so(engine: Make) -> None:
+    """Its files leave the disk, its version stays and cannot be restored; only an admin may, with a line that cannot be taken back."""
+    served = engine()
+    await archived(served, "x", served.folder("x", AdapterRecipe(seed=1)))
+    files = [path for path in (served.data / "archive").rglob("*") if path.is_file()]
+    operator = Caller(name="o", kind="user", role="operator", tenant=None)
+    with pytest.raises(Forbidden):
+        await asyncio.to_thread(lambda: served.engine.versions.removal.delete_archive("x@1", caller=operator))
+    async with client_of(served) as http:
+        preview = (await http.delete("/api/adapters/x@1/archive?preview=1")).json()
+        assert (preview["preview"], preview["bytes"]) == (True, sum(path.stat().st_size for path in files))
+        assert all(path.exists() for path in files)
+        done = await http.request("DELETE", "/api/adapters/x@1/archive", json={"why": "no room"})
+        assert done.json()["bytes"] == preview["bytes"]
+        assert not any(path.exists() for path in files)
+        refused = (await http.post("/api/adapters/x@1/restore", json={})).json()["error"]
+        assert (refused["code"], refused["type"]) == ("archive_deleted", "conflict_error")
+        assert (await http.delete("/api/adapters/x@1/archive")).json()["error"]["code"] == "archive_deleted"
+    report = await asyncio.to_thread(served.engine.versions.report, "x@1")
+    assert (report["state"], report["archive"], report["note"]) == ("archived", None, "no room")
+    (line,) = await asyncio.to_thread(lambda: served.engine.audit.lines(action="archive.delete"))
+    assert (line.object, line.why, line.after) == ("x@1", "no room", {"state": "archived", "archive": None})
+    assert "files are gone" in served.engine.audit.why_not(line)
+    with pytest.raises(Conflict):
+        await do(served, "restore", "x@1", preview=True)
+
+
+async def test_an_image_that_another_archive_names_stays(engine: Make, tiny_base: Path) -> None:
+    """Two adapters archived with the same weights: one is deleted, the other is restored and answers; at last no file is left."""
+    served = engine()
+    folder = served.folder("x", AdapterRecipe(seed=1))
+    version = await archived(served, "x", folder)
+    assert await archived(served, "y", folder) == version
+    removal = served.engine.versions.removal
+    await asyncio.to_thread(removal.delete_archive, "x@1")
+    await do(served, "restore", "y@1")
+    assert (await served.ask(version)).ids == expected(tiny_base, folder)
+    with pytest.raises(Conflict):
+        await asyncio.to_thread(removal.delete_archive, "y@1")
+    await do(served, "retire", "y@1")
+    await until(lambda: version not in served.host.residency.entries)
+    await do(served, "archive", "y@1")
+    await asyncio.to_thread(removal.delete_archive, "y@1")
+    assert not [path for path in (served.data / "archive").rglob("*") if path.is_file()]
 
 
 async def test_a_line_keeps_its_old_versions_while_it_has_a_name(engine: Make, tiny_base: Path) -> None:
