@@ -93,8 +93,8 @@ class VersionActions(Desk):
 
     async def delete_archive(self, ref: str, tenant: TenantId, *, why: str = "", preview: bool = False) -> Departure:
         """Delete what was archived of a version for good, or say what that would do. Raises LoradeckError."""
-        delete = self.engine.versions.removal.delete_archive
-        outcome: Departure = await self.ask(delete, ref, tenant=tenant, why=why, preview=preview)
+        removal: Any = self.engine.versions.removal
+        outcome: Departure = await self.ask(removal.delete_archive, ref, tenant=tenant, why=why, preview=preview)
         if not preview:
             await self._done(outcome.message, "version", ref, tenant, undo=False)
         return outcome

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -88,12 +88,7 @@ def imports_router(engine: Engine) -> APIRouter:
         look = partial(engine.operations.rows, operation, state=state, offset=offset, limit=limit, caller=caller_of(request))  # type: ignore[arg-type]
         return _json({"rows": [_item_json(item) for item in await _ask(look)], "offset": offset, "limit": limit})
 
-    @router.get("/operations/{operation}/errors.csv")
-    async def get_errors(request: Request, operation: str) -> Response:
-        parts = await _ask(partial(engine.operations.errors_csv, operation, caller=caller_of(request)))
-        headers = {"content-disposition": f'attachment; filename="operation-{operation[:8]}-errors.csv"'}
-        return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers=headers)
-
+    router.add_api_route("/operations/{operation}/errors.csv", _errors(engine), methods=["GET"], name="get_errors")
     for verb in VERBS:
         router.add_api_route(f"/operations/{{operation}}/{verb}", _command(engine, verb), methods=["POST"], name=f"{verb}_operation")
     return router
@@ -105,6 +100,15 @@ def _command(engine: Engine, verb: Literal["cancel", "resume", "retry"]) -> Call
         return _json(_operation_json(await _ask(partial(act, operation, caller=caller_of(request)))), status=ACCEPTED)
 
     return command
+
+
+def _errors(engine: Engine) -> Callable[[Request, str], Any]:
+    async def errors(request: Request, operation: str) -> Response:
+        parts: Iterator[bytes] = await _ask(partial(engine.operations.errors_csv, operation, caller=caller_of(request)))
+        headers = {"content-disposition": f'attachment; filename="operation-{operation[:8]}-errors.csv"'}
+        return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers=headers)
+
+    return errors
 
 
 def _import_of(body: ImportBody) -> Import:
