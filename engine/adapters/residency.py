@@ -124,7 +124,7 @@ class AdapterResidency:
 
     def slot(self, adapter: AdapterId) -> int:
         """The table slot of a leased adapter."""
-        slot = self.entry(adapter).slot
+        slot = self.entries[adapter].slot
         assert slot is not None
         return slot
 

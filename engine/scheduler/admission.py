@@ -33,6 +33,7 @@ class Admission:
         self._reclaimer = resources.reclaimer
         self._gate = resources.gate
         self._limits = resources.limits
+        self._max_running = resources.limits.max_running
         self._shares = resources.shares
         self._allowances = resources.allowances
         self._resources = resources
@@ -119,7 +120,7 @@ class Admission:
                 self._gate.want(lane.adapter, now_s, request=sequence.request.id, tenant=sequence.tenant)
 
     def _is_full(self, draft: StepDraft) -> bool:
-        return len(self._running) >= self._limits.max_running or not draft.tokens_left
+        return len(self._running) >= self._max_running or not draft.tokens_left
 
     def _blocker(self, lane: Lane, draft: StepDraft, now_s: float) -> WaitReason | None:
         """Why its head cannot enter now; None: ``_enter`` will succeed."""

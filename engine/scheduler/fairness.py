@@ -96,7 +96,7 @@ class FairShare:
 
     def charge(self, tenant: TenantId, work: float) -> None:
         """It was served."""
-        account = self.account(tenant)
+        account = self._accounts.get(tenant) or self.account(tenant)
         share = work / account.weight
         account.counter += share
         if account.waiting_since_s is not None:

@@ -38,20 +38,23 @@ class Continuation:
         """Add rows for running sequences: those that decode first, then those whose prompt is not complete."""
         running = list(self._running)
         decoding, filling, short = self._sort_out(running)
-        if short and not self._reclaimer.can_make_kv_room(len(short)):
+        has_room = not short or self._reclaimer.can_make_kv_room(len(short))
+        if not has_room:
             running = self._by_claim(running)
-            decoding, filling, _ = self._sort_out(running)
-        if short:
+            decoding, filling, short = self._sort_out(running)
+        if not has_room or (short and self._allowances.has_limits):
             self._decode_by_claim(decoding, short, draft, running)
         else:
-            draft.add_decodes(decoding[: draft.tokens_left])
+            for sequence in short.values():
+                self._take_page(sequence)
+            draft.add_decodes(decoding)
         if len(filling) > 1:
             filling = self._by_claim(filling)
         for sequence in filling:
             if sequence.state == "running" and draft.tokens_left:
                 draft.add(sequence)
 
-    def _decode_by_claim(self, decoding: list[Sequence], short: set[int], draft: StepDraft, running: list[Sequence]) -> None:
+    def _decode_by_claim(self, decoding: list[Sequence], short: dict[int, Sequence], draft: StepDraft, running: list[Sequence]) -> None:
         """One after the other: what one takes may end what comes after it."""
         going_on: list[Sequence] = []
         for sequence in decoding:
@@ -63,10 +66,11 @@ class Continuation:
                 going_on.append(sequence)
         draft.add_decodes(going_on)
 
-    def _sort_out(self, running: list[Sequence]) -> tuple[list[Sequence], list[Sequence], set[int]]:
-        """Those that decode, those whose prompt is not complete, and the keys of those that decode and lack a page."""
+    def _sort_out(self, running: list[Sequence]) -> tuple[list[Sequence], list[Sequence], dict[int, Sequence]]:
+        """Those that decode, those whose prompt is not complete, and by key those that decode and lack a page."""
         page_tokens = self._resources.limits.page_tokens
-        decoding, filling, short = [], [], set()
+        decoding, filling = [], []
+        short: dict[int, Sequence] = {}
         for sequence in running:
             num_tokens = len(sequence.token_ids)
             if num_tokens - sequence.num_computed > 1 or num_tokens <= sequence.num_prompt:
@@ -74,7 +78,7 @@ class Continuation:
                 continue
             decoding.append(sequence)
             if num_tokens > len(sequence.pages) * page_tokens:
-                short.add(sequence.key)
+                short[sequence.key] = sequence
         return decoding, filling, short
 
     def _by_claim(self, sequences: list[Sequence]) -> list[Sequence]:
@@ -96,9 +100,18 @@ class Continuation:
             self._preempt(victim, draft, by=sequence)
             if victim is sequence:
                 return False
+        self._own_page(sequence)
+        return True
+
+    def _take_page(self, sequence: Sequence) -> None:
+        """There is room for the page it lacks."""
+        has_room = self._reclaimer.make_kv_room(1, by=sequence.tenant)
+        assert has_room, "a page was promised"
+        self._own_page(sequence)
+
+    def _own_page(self, sequence: Sequence) -> None:
         sequence.pages += self._pool.take(1, owner=kv_owner(sequence.key))
         self._allowances.grow(sequence, 1)
-        return True
 
     def _last(self, by_claim: list[Sequence]) -> Sequence:
         return next(sequence for sequence in reversed(by_claim) if sequence.state == "running")
