@@ -15,7 +15,7 @@ from sqlalchemy import event
 from engine.ids import SHARED_TENANT, TenantId
 from tests import tiny
 from tests.engine.integration.conftest import Make
-from tests.engine.integration.doors import Doors, opened
+from tests.engine.integration.doors import PASSWORD, Doors, opened
 
 MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hi"}]
 CHAT = {"messages": MESSAGES, "max_tokens": 2}
@@ -51,6 +51,19 @@ OPERATOR_CALLS = [
     ("GET", "/api/audit?object={}", None),
     ("POST", "/api/imports", {"prefix": "{}", "dry_run": True}),
     ("GET", "/api/usage?tenant={}", None),
+]
+ADMIN_CALLS = [
+    *(("GET", f"/api/{path}?tenant={{}}", None) for path in ("adapters", "aliases", "audit", "bases", "gate", "schedules", "usage")),
+    ("GET", "/api/adapters/acme-bot/report?tenant={}", None),
+    ("GET", "/api/tenants/{}/limits", None),
+    ("PUT", "/api/tenants/{}/limits", {"max_running": 1}),
+    ("PATCH", "/api/tenants/{}", {"suspended": True}),
+    ("DELETE", "/api/tenants/{}", None),
+    ("POST", "/api/adapters", {"source": "/nowhere", "alias": "x", "tenant": "{}"}),
+    ("POST", "/api/schedules", {"alias": "rival-bot", "trigger": "sign_in", "tenant": "{}"}),
+    ("POST", "/api/keys", {"label": "k", "tenant": "{}"}),
+    ("POST", "/api/users", {"name": "bob", "password": PASSWORD, "role": "viewer", "tenant": "{}"}),
+    ("PUT", "/api/gate", {"tenant": "{}", "min_score": 0.5}),
 ]
 TENANT_CALLS = [
     ("GET", "/v1/models/{}", None),
@@ -150,7 +163,10 @@ async def test_anothers_is_as_unknown_as_nothing(engine: Make) -> None:
         theirs = str(doors.served.entry("rival-bot").record.id)
         before = doors.served.entry("rival-bot").tier, await seen_of(doors, theirs)
         names = ("rival-bot", theirs, "nobody-bot", "a" * len(theirs))
+        doors.tenants.users.add("ana", PASSWORD, role="operator", tenant=acme)
+        ana = (await doors.call("POST", "/api/session", "", {"name": "ana", "password": PASSWORD})).json()["token"]
         calls = [(doors.key(acme), call) for call in TENANT_CALLS] + [(doors.key(acme, "operator"), call) for call in OPERATOR_CALLS]
+        calls += [(ana, call) for call in OPERATOR_CALLS if call[1].startswith("/api/")]
         for key, (method, path, body) in calls:
             told = []
             for name in names:
@@ -206,6 +222,17 @@ async def test_a_foreign_name_is_free_to_load_and_unload(engine: Make) -> None:
         assert doors.served.host.catalog.resolve("rival-bot", rival) == theirs
         assert await seen_of(doors, theirs.adapter if theirs else "") == before
         assert (await doors.openai(doors.key(rival)).completions.create(model="rival-bot", prompt="hi", max_tokens=2)).model == "rival-bot"
+
+
+async def test_a_foreign_tenant_is_as_unknown_as_none(engine: Make) -> None:
+    """An admin of one tenant who names another is answered as for a tenant that nobody has made."""
+    async with opened(engine()) as doors:
+        acme, rival = await three_tenants(doors)
+        key = doors.key(acme, "admin")
+        for method, path, body in ADMIN_CALLS:
+            names = (str(rival), "nobody")
+            told = [answer(await doors.call(method, path.format(name), key, filled(body, name)), name) for name in names]
+            assert told[0] == told[1], (method, path, told)
 
 
 async def test_a_number_of_anothers_is_as_unknown_as_none(engine: Make) -> None:
