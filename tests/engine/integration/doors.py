@@ -24,7 +24,8 @@ class Doors:
     def __init__(self, served: Served, client: httpx.AsyncClient) -> None:
         self.served, self.client = served, client
         self.tenants = served.engine.tenants
-        self.tenants.users.add("root", PASSWORD, role="admin")
+        if not self.tenants.directory.has_admin:
+            self.tenants.users.add("root", PASSWORD, role="admin")
 
     def tenant(self, name: str, limits: Allowance | None = None) -> TenantId:
         """A tenant that exists from now on."""
