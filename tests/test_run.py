@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
 import run
+
+
+@pytest.fixture(autouse=True)
+def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the data folder of whoever runs the tests, which may have accounts."""
+    monkeypatch.setenv("LORADECK_DATA", str(tmp_path))
 
 
 def test_bad_settings_are_named_by_flag(capsys: pytest.CaptureFixture[str]) -> None:
