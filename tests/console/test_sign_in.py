@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
 
 import httpx
 import pytest
 
 from tests.console.conftest import served
+from tests.pictures.checks import faults, watch
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 PASSWORD = "correct horse battery"  # noqa: S105 - an account of the test
 
@@ -54,6 +59,24 @@ def test_wrong_password(console: str) -> None:
     assert {page.status_code for page in pages} == {401}
     assert all("Name or password is wrong" in page.text and "set-cookie" not in page.headers for page in pages)
     assert "<b>" not in pages[1].text
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_the_form_wears_the_theme(chromium: Browser, console: str, scheme: Literal["dark", "light"]) -> None:
+    """It has no framework behind it, and still a card in the middle, in the theme of the browser, without a fault, also after a refusal."""
+    context = chromium.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    errors = watch(context)
+    page = context.new_page()
+    page.goto(f"{console}/login")
+    page.get_by_label("Name").fill("root")
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("alert").get_by_text("Name or password is wrong").wait_for()
+    assert faults(page) == []
+    assert page.locator(f"body.body--{scheme} .card").bounding_box()["y"] > 200  # type: ignore[index] # it is there
+    assert [error for error in errors if "401" not in error] == []
+    context.close()
 
 
 def test_signing_out_ends_it(console: str) -> None:
