@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import re
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
 
 from console import format as fmt
 from engine import (
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
     from engine import Event
 
+NAMELESS: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24,}\b")
+"""A version that no alias names; its digest tells it apart."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
@@ -43,14 +48,27 @@ class Change:
 def changes(events: Iterable[tuple[int, Event]]) -> list[Change]:
     """The events that changed something, newest first; loads are traffic and left out."""
     lines = [line for number, event in events if (line := _change(number, event)) is not None]
-    return list(reversed(lines))
+    return [change for _, run in groupby(reversed(lines), _makes_room) for change in _folded(list(run))]
+
+
+def _makes_room(change: Change) -> bool:
+    """Whether nobody asked for it: an adapter left for the pages that others needed."""
+    return change.glyph == "evict" and change.who == "policy"
+
+
+def _folded(run: list[Change]) -> list[Change]:
+    """Many that made room, one after the other, are one line, so that they do not bury what somebody did."""
+    if len(run) == 1 or not _makes_room(run[0]):
+        return run
+    return [replace(run[0], what=f"Evicted {len(run):,} adapters to make room, since {fmt.hour_minute(run[-1].at_unix)}")]
 
 
 def _change(number: int, event: Event) -> Change | None:
     words = _words(event)
     if words is None:
         return None
-    glyph, level, what, undo = words
+    glyph, level, told, undo = words
+    what = NAMELESS.sub(r"version \1", told)
     ref = getattr(event, "alias", "") if undo else ""
     return Change(number=number, at_unix=event.at_unix, glyph=glyph, level=level, what=what, who=event.by, undo=undo, ref=ref)
 

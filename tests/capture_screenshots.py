@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 from tests.conftest import CHROMIUM_FLAGS, chromium_path
 from tests.pictures import history
 from tests.pictures.camera import Camera, Look
-from tests.pictures.scenes import PAGES, QUIET_PAGES, STATES, Scene, look_before
+from tests.pictures.scenes import PAGES, QUIET_PAGES, STATES, Scene, look_before, wait_for_pace
 from tests.pictures.site import Site, serving
 from tests.pictures.traffic import traffic
 
@@ -47,9 +47,9 @@ def main(wanted: set[str]) -> int:
     with tempfile.TemporaryDirectory() as data, serving(Path(data), free_port()) as site, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS))
         camera = Camera(browser, site, wanted)
-        if wanted != {QUIET_PAGES[0].name}:
+        if not wanted or wanted - {scene.name for scene in QUIET_PAGES}:
             take_traffic(camera, site)
-        if not wanted or QUIET_PAGES[0].name in wanted:
+        if not wanted or "cold-warm" in wanted:
             camera.measure_cold_and_warm(LOOKS[0])
         camera.take(QUIET_PAGES, LOOKS)
         browser.close()
@@ -78,7 +78,7 @@ def take_changes(camera: Camera, site: Site, done: history.History) -> None:
     )
     camera.take(scenes, STATE_LOOKS)
     running = history.begin_import(site, rows)
-    camera.take((Scene(name="operation-running", route=f"/operations?open={running}"),), STATE_LOOKS)
+    camera.take((Scene(name="operation-running", route=f"/operations?open={running}", act=wait_for_pace),), STATE_LOOKS)
     site.call("POST", f"/operations/{running}/cancel")
 
 

@@ -122,7 +122,7 @@ def _kv(s: EngineSnapshot) -> Reading:
 def _hits(s: EngineSnapshot) -> Reading:
     if s.rates.hit_rate is None:
         return Reading(value=fmt.DASH, beside="no traffic")
-    return Reading(value=fmt.percent(s.rates.hit_rate), unit="%", beside=f"{fmt.rate(s.rates.cold_starts_per_min)} cold")
+    return Reading(value=fmt.percent(s.rates.hit_rate), unit="%", beside=f"{fmt.count(s.rates.cold_starts_per_min)} cold")
 
 
 def _errors(s: EngineSnapshot) -> Reading:

@@ -45,4 +45,5 @@ class MemberList:
                     text(user.name, "name ellipsis")
                     text(user.role, "tag")
                     box("gap")
-                    text(f"signed in {fmt.ago(user.signed_in_unix, time.time())}", "faint")
+                    seen = user.signed_in_unix
+                    text("never signed in" if seen is None else f"signed in {fmt.ago(seen, time.time())}", "faint")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from console.actions import Command, inverse
+from console.changes import changes
 from console.history import BUCKET_S, NUM_BUCKETS, Ring, spark_path
 from console.memory import memory_view
 from console.query import AdapterQuery, select
@@ -19,7 +20,18 @@ from console.views import FACETS, VIEWS
 from console.widgets.refusal import bill_and_rule, rule_words
 from console.widgets.steps_grid import lane_cells
 from console.widgets.time_chart import ceiling
-from engine import AdapterId, DeviceSnapshot, EngineSnapshot, MemorySnapshot, RequestId, StepRecord, StepRow, TenantId
+from engine import (
+    AdapterEvicted,
+    AdapterId,
+    AdapterUnregistered,
+    DeviceSnapshot,
+    EngineSnapshot,
+    MemorySnapshot,
+    RequestId,
+    StepRecord,
+    StepRow,
+    TenantId,
+)
 from tests.console.scripted_engine import ScriptedEngine
 
 
@@ -53,6 +65,23 @@ def test_a_remainder_is_shown_and_not_rounded_away(difference: int, words: str) 
     view = memory_view(memory, DeviceSnapshot())
     assert not view.adds_up
     assert view.verdict == words
+
+
+def test_what_makes_room_buries_nobody() -> None:
+    """Evictions by policy in a row are one line with how many; what somebody did is a line each. A version without a name is its digest."""
+    room = [
+        AdapterEvicted(
+            at_unix=float(at), by="policy", adapter=AdapterId("a"), alias="b", from_tier="device", because="pages_needed", idle_s=1.0
+        )
+        for at in range(3)
+    ]
+    gone = AdapterUnregistered(at_unix=4.0, by="ana", adapter=AdapterId("e" * 64), alias="e7012d2c" * 8, tenant=TenantId("acme"))
+    asked = dataclasses.replace(room[0], by="ana", because="operator")
+    found = changes(enumerate([*room, gone, asked, asked]))
+    assert [each.what.split(" from ")[0] for each in found[:2]] == ["Evicted b", "Evicted b"]
+    assert found[2].what == "Withdrew version e7012d2c"
+    assert [found[3].number, found[3].what.split(", since ")[0]] == [2, "Evicted 3 adapters to make room"]
+    assert len(found) == 4
 
 
 def test_the_verdict_names_the_worst(world: ScriptedEngine) -> None:

@@ -49,7 +49,8 @@ class Camera:
         """One picture for each scene in each look."""
         for scene in scenes:
             if not self._wanted or scene.name in self._wanted:
-                self._take(scene, looks)
+                for group in [(look,) for look in looks] if scene.alone else [looks]:
+                    self._take(scene, group)
 
     def measure_cold_and_warm(self, look: Look) -> None:
         """One comparison of three runs; pages opened later show it."""

@@ -3,6 +3,7 @@
   const SCROLLS = ".strip, .chips, .views, .scroll, .steps-scroll, .tabs, .op-rows, .dry-run .grid, svg"; // wider than the page on purpose
   const ACTS = "button, input:not([type=hidden]), textarea, select, a[href], summary, [role=button], [role=checkbox], [tabindex='0']";
   const PARTS = "label, [tabindex], .q-field, .q-field *, .q-uploader *, .q-dialog__backdrop"; // clicks there end in a named control
+  const WHOLE = ".tile .label, .tile .beside, .tile-value, .entry-name, .entry .amount, .cell.num, .facts *, .jain, .btn, .tab, .segments button, .card-title";
   const WEIGHTS = [0.2126, 0.7152, 0.0722];
 
   const listen = EventTarget.prototype.addEventListener;
@@ -25,6 +26,12 @@
       return box.width > 1 && (box.right > innerWidth + 1 || box.left < -1) && !el.closest(SCROLLS);
     });
     return few([...(wide > 0 ? [`the page is ${wide} px too wide`] : []), ...out.map((el) => `beyond the edge: ${about(el)}`)]);
+  }
+
+  // Numbers and the words on controls are read whole or not at all; names and ids may end in dots.
+  function cut() {
+    const short = all(WHOLE).filter((el) => el.scrollWidth > el.clientWidth + 1 && getComputedStyle(el).overflowX === "hidden");
+    return few(short.map((el) => `cut: ${about(el)}`));
   }
 
   const pen = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
@@ -106,5 +113,5 @@
     return found.length + 4;
   }
 
-  window.pageFaults = { clipped, faint, nameless, unreached, stops };
+  window.pageFaults = { clipped, cut, faint, nameless, unreached, stops };
 })();

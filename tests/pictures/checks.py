@@ -26,7 +26,7 @@ def faults(page: Page, *, with_keys: bool = True) -> list[str]:
     """Of a page in a context that is watched, as sentences. With keys, Tab goes round once."""
     if with_keys:
         go_round(page)
-    told = "() => { const f = window.pageFaults; return [...f.clipped(), ...f.nameless(), ...f.unreached()]; }"
+    told = "() => { const f = window.pageFaults; return [...f.clipped(), ...f.cut(), ...f.nameless(), ...f.unreached()]; }"
     return [*page.evaluate(told), *faint(page)]
 
 

@@ -17,8 +17,8 @@ from tests.pictures.site import PASSWORD, Site
 HOUR_S = 3600
 TENANTS = ("acme", "globex", "initech")
 LIMITS: dict[str, dict[str, Any]] = {
-    "acme": {"requests_per_minute": 60, "tokens_per_minute": 12_000, "max_running": 3, "monthly_tokens": 2_000_000},
-    "globex": {"requests_per_minute": 30, "max_running": 1, "max_waiting": 20, "weight": 2.0},
+    "acme": {"requests_per_minute": 60, "tokens_per_minute": 12_000, "max_running": 5, "monthly_tokens": 2_000_000},
+    "globex": {"requests_per_minute": 30, "max_running": 2, "max_waiting": 20, "weight": 2.0},
     "initech": {"tokens_per_minute": 4_000, "monthly_tokens": 500_000},
 }
 OF_EACH, LONG_IMPORT = 10, 200

@@ -25,12 +25,16 @@ class Scene:
     route: str
     act: Callable[[Page], None] = _stay
     needs_session: bool = True
+    alone: bool = False
+    """Whether its looks are taken one after the other, since what is done takes the engine."""
 
 
 def send(page: Page) -> None:
     """Press the playground's button and wait until its streams are well under way."""
     page.locator("[data-run]").first.click()
-    page.wait_for_timeout(2 * SETTLE_MS)
+    begun = "[...document.querySelectorAll('.lane-output')].filter((el) => el.textContent.trim())"
+    page.wait_for_function(f"{begun}.length > 5", timeout=60_000)
+    page.wait_for_timeout(SETTLE_MS)
 
 
 def refuse(page: Page) -> None:
@@ -66,16 +70,20 @@ def look_before(manifest: str) -> Callable[[Page], None]:
     return act
 
 
+def wait_for_pace(page: Page) -> None:
+    """An import under way: rows are done, and it is known how fast."""
+    page.locator(".drawer", has_text=" per s").wait_for(timeout=60_000)
+
+
 PAGES = (
     Scene(name="overview", route="/"),
     Scene(name="adapters", route="/adapters"),
-    Scene(name="playground", route="/playground", act=send),
     Scene(name="operations", route="/operations"),
     Scene(name="tenants", route="/tenants"),
     Scene(name="audit", route="/audit"),
     Scene(name="settings", route="/settings"),
 )
-QUIET_PAGES = (Scene(name="cold-warm", route="/cold-warm"),)
+QUIET_PAGES = (Scene(name="playground", route="/playground", act=send, alone=True), Scene(name="cold-warm", route="/cold-warm"))
 """Taken once the traffic has ended."""
 STATES = (
     Scene(name="tenant-limits", route="/tenants?open=acme"),

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ADMIN, PASSWORD = "ana", "a long enough sentence"
 START_S = 300
 """The demo base is converted on the way."""
-FLAGS = ("--memory", "880MiB", "--max-sequences", "5")
+FLAGS = ("--memory", "880MiB", "--max-sequences", "8")
 """Little more than the base, and fewer sequences than clients: adapters, keys and values, and tenants compete."""
 
 

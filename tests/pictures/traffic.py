@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import httpx
 
-CLIENTS = {"acme": 3, "globex": 2, "initech": 2, "default": 1}
+CLIENTS = {"acme": 5, "globex": 3, "initech": 3, "default": 1}
 TOO_MANY = 429
 PROMPTS = (
     "Name three rivers in Europe and one city on each.",
