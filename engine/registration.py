@@ -132,13 +132,14 @@ class Registrar:
         return parse_adapter(folder, spec, max_rank=most, base_digest=spec.digest, owner=owner, compatible_base=compatible_base)
 
     def pack(self, parsed: ParsedAdapter) -> PackedAdapter:
-        """Its page images. Raises AdapterRefused for one that no arena of this size could hold."""
+        """Its page images. Raises AdapterRefused for one that no arena or no host memory of this size could hold."""
         host = self._host
         packed = pack(parsed, page_elems=host.parts.arena.layout.page_elems, dtype=host.runner.model.dtype)
         most = host.most_adapter_pages
         if packed.num_pages > most:
             message = f"The adapter needs {packed.num_pages} pages and at most {most} can ever be free for one."
             raise AdapterRefused(message, code="too_large", param="adapter_model.safetensors", expected=most, found=packed.num_pages)
+        host.residency.host.check_fits(packed.num_pages * host.parts.arena.layout.page_bytes)
         return packed
 
     def record(self, parsed: ParsedAdapter, packed: PackedAdapter, *, source: str) -> VersionRecord:

@@ -58,7 +58,7 @@ class Settings(BaseSettings):
     max_adapter: Bytes = Field(2 * 2**30, description="Largest weights file that is fetched or unpacked")
     max_upload: Bytes = Field(2 * 2**30, description="Largest zip file that is taken in")
 
-    host_cache: Bytes = Field(2 * 2**30, description="Host memory for adapters that are not on the device")
+    host_cache: Bytes = Field(2 * 2**30, description="Host memory for adapters that are not on the device; 0 keeps none there")
     max_rank: int = Field(256, ge=1, le=256, description="Largest LoRA rank accepted")
     max_sequences: int = Field(64, ge=1, description="Sequences in one step")
     max_step_tokens: int = Field(1024, ge=16, description="Tokens in one step")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from engine.adapters.entry import Load
-from engine.errors import LoradeckError
+from engine.errors import AdapterRefused, LoradeckError
 from engine.memory.pages import adapter_owner
 
 if TYPE_CHECKING:
@@ -78,6 +78,11 @@ class LoadPipeline:
             entry.away, read_from_s = done.copy is None, done.fetched_s
         if done.copy is None:
             self.fail(entry, done.error or LoradeckError(f"The image of {done.adapter} cannot be read."))
+            return
+        try:
+            self._residency.host.check_fits(done.copy.nbytes)
+        except AdapterRefused as refusal:
+            self.fail(entry, refusal)
             return
         load.add_phase("read", read_from_s, done.read_s, note=f"disk, {done.copy.nbytes / 2**20:.1f} MiB")
         load.add_phase("verify", done.read_s, done.verified_s, note="digest")

@@ -49,6 +49,15 @@ class HostTier:
             self._copies.move_to_end(adapter)
         return copy
 
+    def check_fits(self, nbytes: int) -> None:
+        """Refuse what would push out all else, then itself; a budget of 0 keeps nothing and asks nothing. Raises AdapterRefused."""
+        if 0 < self.budget_bytes < nbytes:
+            message = (
+                f"The adapter needs {nbytes} bytes of host memory, and all adapters together may have {self.budget_bytes}. "
+                "Start Loradeck with a larger --host-cache, or with --host-cache 0 to keep no copies in host memory."
+            )
+            raise AdapterRefused(message, code="too_large", param="host_cache", expected=self.budget_bytes, found=nbytes)
+
     def put(self, adapter: AdapterId, copy: HostCopy) -> None:
         """Keep a copy; ``trim`` brings the tier back under its budget."""
         self.drop(adapter)

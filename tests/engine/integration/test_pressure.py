@@ -59,6 +59,26 @@ async def test_b20_an_adapter_that_can_never_fit_is_refused_with_the_numbers(eng
     assert caught.value.found > 27
 
 
+async def test_b20_an_adapter_larger_than_the_host_cache_is_refused_with_the_numbers(engine: Make) -> None:
+    """A 422 at registration that names the setting; after a restart with less, a request says the same, and nobody's copy leaves for it."""
+    served = engine(host_cache=1)
+    with pytest.raises(AdapterRefused) as caught:
+        await served.add("x", AdapterRecipe(seed=511))
+    assert (caught.value.code, caught.value.param, caught.value.expected) == ("too_large", "host_cache", 1)
+    needed = caught.value.found
+    host = served.host.residency.host
+    host.budget_bytes = needed  # type: ignore[assignment]
+    await served.add("x", AdapterRecipe(seed=511))
+    await served.control("evict", "x", tier="disk")
+    host.budget_bytes = needed - 1  # type: ignore[operator]
+    for _ in range(2):
+        with pytest.raises(AdapterRefused) as refused:
+            await served.ask("x")
+        assert (refused.value.param, refused.value.expected, refused.value.found) == ("host_cache", host.budget_bytes, needed)
+    assert host.used_bytes == 0
+    await served.check()
+
+
 async def test_a_full_queue_is_refused_at_once(engine: Make) -> None:
     """Past ``max_waiting`` a request gets 429 with a time to try again, and those that wait are served."""
     served = engine(max_sequences=1, max_waiting=3)
