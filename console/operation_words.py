@@ -51,6 +51,8 @@ def how_far(progress: Progress) -> str:
     """As in "1,240 of 5,000, 62 per s, 61 s left"; the parts that are known."""
     record = progress.record
     parts = [f"{record.done + record.failed:,} of {record.total:,}"]
+    if progress.stalled:
+        return f"{parts[0]}, waiting: {progress.stalled}"
     if progress.per_s is not None:
         parts.append(f"{fmt.rate(progress.per_s)} per s")
     if progress.eta_s is not None:

@@ -21,6 +21,7 @@ from engine.api.queries import flag, number, one_of
 from engine.api.registering import register_in_thread
 from engine.api.schemas import StrictBody
 from engine.errors import InvalidRequest, PayloadTooLarge
+from engine.full_disk import unwritable
 from engine.intake.importing import Import
 from engine.operation import ItemState
 
@@ -166,22 +167,27 @@ async def _take_upload(engine: Engine, request: Request) -> Response:
 
 
 async def _write(chunks: AsyncIterator[bytes], path: Path, *, most: int) -> None:
-    """To disk as it comes, cut off past the limit. Raises PayloadTooLarge."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """To disk as it comes, cut off past the limit. Raises PayloadTooLarge or RegistryUnavailable."""
     size = 0
-    async with await anyio.open_file(path, "xb") as file:
-        async for chunk in chunks:
-            size += len(chunk)
-            if size > most:
-                raise PayloadTooLarge(f"The archive is larger than {most} bytes.", param="body", expected=f"at most {most} bytes")
-            await file.write(chunk)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        async with await anyio.open_file(path, "xb") as file:
+            async for chunk in chunks:
+                size += len(chunk)
+                if size > most:
+                    raise PayloadTooLarge(f"The archive is larger than {most} bytes.", param="body", expected=f"at most {most} bytes")
+                await file.write(chunk)
+    except OSError as error:
+        raise unwritable("The upload", error) from error
 
 
 def _operation_json(one: Progress) -> dict[str, Any]:
     record = asdict(one.record)
     options = {name: value for name, value in record.pop("options").items() if name in SHOWN_OPTIONS}
     waiting = one.record.total - one.record.done - one.record.failed
-    return {**record, "options": options, "waiting": waiting, "per_s": one.per_s, "eta_s": one.eta_s}
+    code = (one.record.options.get("code") or None) if one.record.state == "failed" else None
+    shown = {"waiting": waiting, "per_s": one.per_s, "eta_s": one.eta_s, "stalled": one.stalled or None}
+    return {**record, "code": code, "options": options, **shown}
 
 
 def _item_json(item: ItemRecord) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.alias import AliasName
-from engine.errors import AdapterRefused, Conflict, LoradeckError
+from engine.errors import AdapterRefused, Conflict, LoradeckError, RegistryUnavailable
 from engine.ids import AdapterId, TenantId
 from engine.intake.row import Fault
 from engine.operation import ItemRecord
@@ -157,6 +157,8 @@ class Batch:
             if current is not None and current.adapter == parsed.id:
                 return Judged(row=row, outcome="unchanged", adapter=parsed.id)
             self._registrar.check_free(alias, parsed.id, replace=bool(row.replace))
+        except RegistryUnavailable:  # the disk's fault and not the row's
+            raise
         except LoradeckError as error:
             return self._rejected(row, error)
         finally:

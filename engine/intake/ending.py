@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from engine.operation import OperationRecord, OperationState
 
 
-def rest(session: Session, record: OperationRecord, state: OperationState, *, message: str = "", by: Caller | None = None) -> None:
-    """Done, failed, or cancelled ``by`` somebody. However many rows were refused, they are one line, with how many for which code."""
-    operations.change(session, record.id, state=state, message=message, ended_unix=time.time())
+def rest(
+    session: Session, record: OperationRecord, state: OperationState, *, message: str = "", code: str = "", by: Caller | None = None
+) -> None:
+    """Done, failed with a ``code``, or cancelled ``by`` somebody. Refused rows, however many, are one line: how many for which code."""
+    options = record.options | {"code": code}
+    operations.change(session, record.id, state=state, message=message, options=options, ended_unix=time.time())
     codes = operations.count_codes(session, record.id)
     if codes:
         after = {"rejected": sum(codes.values()), "of": record.total, "codes": codes, "kind": record.kind, "operation": state}

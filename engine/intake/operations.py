@@ -170,7 +170,7 @@ class Operations:
             return Progress(record=record)
         per_s = work.per_s()
         left = record.total - record.done - record.failed
-        return Progress(record=record, per_s=per_s, eta_s=left / per_s if per_s else None)
+        return Progress(record=record, per_s=per_s, eta_s=left / per_s if per_s else None, stalled=work.stalled)
 
     def _rows(self, request: Import, caller: Caller) -> tuple[list[ImportRow], Upgrade | None]:
         if request.kind != "base":

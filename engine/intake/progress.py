@@ -22,6 +22,8 @@ class Progress:
     record: OperationRecord
     per_s: float | None = None
     eta_s: float | None = None
+    stalled: str = ""
+    """Why it waits while it runs: the registry is away, or its disk is full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

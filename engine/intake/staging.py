@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from engine.adapters.folder import KNOWN, MAX_TEXT_BYTES, WEIGHTS, check_form
 from engine.adapters.refusal import refusal
 from engine.errors import AdapterRefused
+from engine.full_disk import unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,13 +60,15 @@ class Staging:
                 raise
 
     def keep(self, chunks: Iterable[bytes], path: Path) -> None:
-        """Write a known file from what comes, and cut it off past its limit. Raises AdapterRefused; ``path`` then does not exist."""
+        """Write a known file as it comes, cut off past its limit. Raises AdapterRefused or RegistryUnavailable; then no file is left."""
         try:
             with path.open("xb") as file:
                 for chunk in _capped(chunks, name=path.name, most=self._max_bytes[path.name]):
                     file.write(chunk)
-        except BaseException:
+        except BaseException as fault:
             path.unlink(missing_ok=True)
+            if isinstance(fault, OSError):
+                raise unwritable(f"The copy of {path.name} in {self.folder}", fault) from fault
             raise
 
     def sweep(self, keep: Iterable[str] = ()) -> None:

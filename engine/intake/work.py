@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.errors import LoradeckError, RegistryUnavailable
+from engine.full_disk import DISK_FULL
 from engine.intake.batch import Batch, Ended, Judged, Prepared, ended
 from engine.intake.row import Fault, ImportRow
 from engine.registry import operations as stored
@@ -45,6 +46,8 @@ class Work:
         self._batch = batch
         self._store = host.catalog.store
         self._told = told
+        self.stalled = ""
+        """What it waits for; empty while it goes on."""
         self._marks: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
 
     def run(self) -> bool:
@@ -98,10 +101,15 @@ class Work:
         """A database that is away is waited for: nothing of a step is stored before it all is."""
         while not self.halted.is_set():
             try:
-                return step()
-            except RegistryUnavailable:
+                step()
+            except RegistryUnavailable as error:
+                if error.code == DISK_FULL:  # of an image: that is for somebody to mend and resume
+                    raise
+                self.stalled = error.message
                 self.halted.wait(RETRY_S)
-        return None
+            else:
+                self.stalled = ""
+                return
 
     def _take_in(self, prepared: Sequence[Prepared]) -> None:
         try:

@@ -9,7 +9,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from engine.errors import LoradeckError, RegistryUnavailable
+from engine.errors import EngineFault, LoradeckError, RegistryUnavailable
+from engine.full_disk import DISK_FULL, unwritable
 from engine.intake.batch import Batch
 from engine.intake.ending import owner, rest
 from engine.intake.progress import changed
@@ -83,15 +84,18 @@ class Worker:
         while (operation := self._next()) is not None:
             try:
                 self._do(operation)
-            except RegistryUnavailable:
-                self._put_off(operation)
-            except LoradeckError as error:
-                self._end(operation, "failed", error.message)
             except OSError as error:
-                self._end(operation, "failed", f"Images cannot be written: {error.strerror}. Put that right, then resume.")
+                self._fail(operation, unwritable("An image", error))
+            except RegistryUnavailable as error:
+                if error.code == DISK_FULL:
+                    self._fail(operation, error)
+                else:
+                    self._put_off(operation)
+            except LoradeckError as error:
+                self._fail(operation, error)
             except Exception:
                 log.exception("operation %s failed", operation)
-                self._end(operation, "failed", "Something went wrong inside Loradeck; the log has the details. Resume goes on.")
+                self._fail(operation, EngineFault("Something went wrong inside Loradeck; the log has the details. Resume goes on."))
             self.work = None
 
     def _next(self) -> str | None:
@@ -128,14 +132,19 @@ class Worker:
             caller=owner(record),
         )
 
-    def _end(self, operation: str, state: OperationState, message: str = "") -> None:
+    def _fail(self, operation: str, error: LoradeckError) -> None:
+        """It stops and says why; its rows that wait are taken in once it is resumed."""
+        again = " Then resume." if error.code == DISK_FULL else ""
+        self._end(operation, "failed", error.message + again, code=error.code)
+
+    def _end(self, operation: str, state: OperationState, message: str = "", *, code: str = "") -> None:
         """Unless it was cancelled or asked for again meanwhile. A registry that is away is waited for."""
 
         def work(session: Session) -> OperationRecord | None:
             record = stored.get(session, operation)
             if record is None or record.state != "running":
                 return None
-            rest(session, record, state, message=message)
+            rest(session, record, state, message=message, code=code)
             return record
 
         while not self._stopping.is_set():
