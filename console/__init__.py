@@ -6,9 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from fastapi import Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import FileResponse, RedirectResponse, Response
 from nicegui import app as console_app
 from nicegui import ui
+from nicegui.staticfiles import CacheControlledStaticFiles
 
 from console.feed import Feed, Feeds
 from console.login import add_login
@@ -43,7 +44,7 @@ def build(engine: Engine, app: FastAPI, cold_warm: ColdWarm | None = None) -> No
     console_app.on_startup(feeds.sample)
     console_app.timer(SAMPLE_S, feeds.sample)
     console_app.timer(SAMPLE_S, engine.tenants.sessions.end_old)
-    console_app.add_static_files("/static", STATIC, max_cache_age=0)
+    _add_files(app)
     install_assets()
 
     _add_pages(engine, feeds, comparison)
@@ -65,6 +66,15 @@ def build(engine: Engine, app: FastAPI, cold_warm: ColdWarm | None = None) -> No
         show_welcome_message=False,
     )
     app.add_middleware(ConsoleGuard, engine=engine)
+
+
+def _add_files(app: FastAPI) -> None:
+    """What the sign-in form needs too, beside the console's own application: that keeps a store for every visitor it answers."""
+    app.mount("/static", CacheControlledStaticFiles(directory=STATIC, max_cache_age=0))
+
+    @app.get("/favicon.ico", include_in_schema=False)
+    async def favicon() -> Response:
+        return FileResponse(STATIC / "favicon.svg", media_type="image/svg+xml")
 
 
 def _add_pages(engine: Engine, feeds: Feeds, comparison: ColdWarm) -> None:

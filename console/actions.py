@@ -88,6 +88,7 @@ class Actions(Desk):
     def submit(self, request: Request) -> TokenStream:
         """Send a request on the same road as HTTP. Raises LoradeckError at once where it is refused."""
         caller = self.caller
+        caller.need("operator")
         reach: Literal["own", "all"] = "all" if caller.tenant is None else "own"
         return self.engine.submit(replace(request, tenant=caller.home, reach=reach))
 

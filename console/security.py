@@ -41,7 +41,8 @@ HEADERS: Final = (
 FORBIDDEN_SOCKET: Final = 4403
 ELSEWHERE: Final = frozenset({"/health", "/metrics", "/v1", "/api"})
 """Guarded by the API."""
-OPEN: Final = frozenset({"/login", "/favicon.ico"})
+OPEN: Final = frozenset({("GET", "/login"), ("POST", "/login"), ("GET", "/favicon.ico")})
+"""By method, since what is no route of ours would be answered by the console's own application."""
 
 
 class ConsoleGuard:
@@ -76,7 +77,7 @@ class ConsoleGuard:
         path, state = scope["path"], scope.setdefault("state", {})
         if self._access.mode == "local" or path.startswith(("/v1/", "/api/")) or path in ELSEWHERE:
             return True
-        if path in OPEN or path.startswith("/static/"):
+        if (scope.get("method"), path) in OPEN or (scope["type"] == "http" and path.startswith("/static/")):
             state["is_open"] = True
             return True
         try:

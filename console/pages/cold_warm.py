@@ -19,7 +19,7 @@ from engine import ColdWarmOptions, LoradeckError, demo_voices
 
 if TYPE_CHECKING:
     from console.feed import Feed
-    from engine import ColdWarm, ColdWarmState, Engine
+    from engine import Caller, ColdWarm, ColdWarmState, Engine
 
 DRAW_S: Final = 0.25
 PROMPT: Final = "Explain in two sentences why the sky is blue."
@@ -46,7 +46,9 @@ class Show:
         self._feed, self._actions, self._cold_warm = feed, actions, cold_warm
         self._alias = cold_warm.state.alias or first_ready(feed)
         self._repeats, self._limit = "10", "50"
-        self._is_mine = False
+        self._why_not = actions.why_not("operator", everywhere=True)
+        self._began_by: Caller | None = None
+        """Who began here what may still run."""
         self._drawn: ColdWarmState | None = None
 
     def build_bar(self) -> None:
@@ -55,6 +57,7 @@ class Show:
         self._reset = button("Reset", self._put_back, hint="stop, put the adapter back, forget the numbers")
         self._stop = button("Stop", self._halt, kind="primary", glyph="stop").props("data-esc")
         self._go = button("Run", self._start, kind="primary", glyph="play").props("data-run")
+        enable(self._reset, not self._why_not, self._why_not)
 
     def build(self) -> None:
         """Sentence, form, lanes, cards, foot."""
@@ -84,8 +87,8 @@ class Show:
 
     def leave(self) -> None:
         """The browser has gone: what this page started ends, and the adapter goes back."""
-        if self._is_mine:
-            self._halt()
+        if self._began_by is not None:
+            self._cold_warm.stop(caller=self._began_by)  # also where they have been signed out meanwhile
 
     def _form(self) -> None:
         with box("cold-form"):
@@ -121,7 +124,7 @@ class Show:
         if self._prompt.value in {PROMPT, *suited.values()}:  # not the visitor's own
             self._prompt.value = suited.get(self._alias, PROMPT)
         is_adapter = self._feed.adapter(self._alias) is not None
-        enable(self._go, is_adapter, "Choose an adapter")
+        enable(self._go, is_adapter and not self._why_not, self._why_not or "Choose an adapter")
 
     async def _start(self) -> None:
         say(self._fault, "")
@@ -132,20 +135,27 @@ class Show:
                 repeats=int(self._repeats),
                 store_bytes_per_s=int(self._limit) * MIB,
             )
-            self._cold_warm.start(options, caller=self._actions.caller)
+            caller = self._actions.caller
+            self._cold_warm.start(options, caller=caller)
         except LoradeckError as refusal:
             say(self._fault, refusal.message)
             return
-        self._is_mine = True
+        self._began_by = caller
         self._draw()
 
     def _halt(self) -> None:
-        self._cold_warm.stop(caller=self._actions.caller)
+        try:
+            self._cold_warm.stop(caller=self._actions.caller)
+        except LoradeckError as refusal:
+            say(self._fault, refusal.message)
 
     async def _put_back(self) -> None:
         enable(self._reset, enabled=False, why_not="Putting the adapter back")
-        await run.io_bound(self._cold_warm.reset, caller=self._actions.caller)
-        enable(self._reset, enabled=True)
+        try:
+            await run.io_bound(self._cold_warm.reset, caller=self._actions.caller)
+        except LoradeckError as refusal:
+            say(self._fault, refusal.message)
+        enable(self._reset, not self._why_not, self._why_not)
         self._draw()
 
     def _draw(self) -> None:
@@ -156,7 +166,7 @@ class Show:
         running = state.phase != "idle"
         self._stop.set_visibility(running)
         self._go.set_visibility(not running)
-        enable(self._stop, state.phase == "running", "It is stopping")
+        enable(self._stop, state.phase == "running" and not self._why_not, self._why_not or "It is stopping")
         say(self._progress, view.progress_words(state))
         say(self._headline, view.headline(state))
         say(self._sub, self._sub_words(state))

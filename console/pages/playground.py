@@ -51,6 +51,7 @@ class Bench:
 
     def __init__(self, feed: Feed, actions: Actions) -> None:
         self._feed, self._actions = feed, actions
+        self._why_not = actions.why_not("operator")
         self._lanes: list[Lane] = []
         self._together: Batch | None = None
         self._alone: Batch | None = None
@@ -114,7 +115,7 @@ class Bench:
             lane.number(place)
         self._forget()
         enable(self._more, len(self._lanes) < MAX_LANES, f"At most {MAX_LANES} lanes")
-        enable(self._go, bool(self._lanes), "Add a lane first")
+        enable(self._go, bool(self._lanes) and not self._why_not, self._why_not or "Add a lane first")
 
     def _forget(self) -> None:
         """Lanes changed: numbers of an earlier run no longer belong to them."""

@@ -49,6 +49,7 @@ class ScriptedColdWarm:
 
     def start(self, options: ColdWarmOptions, *, caller: Caller = LOCAL) -> None:
         """Half of the lanes at once, the rest by ``finish``."""
+        caller.need("operator", everywhere=True)
         if self.state.phase != "idle":
             raise Conflict("A comparison is under way already; stop it first.", code="comparison_running")
         self.state = ColdWarmState(
@@ -63,10 +64,12 @@ class ScriptedColdWarm:
 
     def stop(self, *, caller: Caller = LOCAL) -> None:
         """As wished."""
+        caller.need("operator", everywhere=True)
         self.finish(stopped=True)
 
     def reset(self, *, caller: Caller = LOCAL) -> None:
         """Nothing was measured."""
+        caller.need("operator", everywhere=True)
         self.state = ColdWarmState()
 
     def finish(self, *, stopped: bool = False) -> None:

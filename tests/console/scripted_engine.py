@@ -361,5 +361,6 @@ class ScriptedEngine:
 
     def submit(self, request: Request) -> Stream:
         """A stream at the scripted pace."""
+        self.calls.append(("submit", request.model))
         row = None if request.model == self.base_name else self._find(request.model)
         return Stream(self, request, Target(name=request.model, adapter=row.id if row else None, alias=row.alias if row else None))

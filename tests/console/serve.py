@@ -6,13 +6,14 @@ Flags: trouble, still, cpu, many, empty, brief, wrong, accounts, past.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
 
 import console
-from engine import TenantId
+from engine import LOCAL, Role, TenantId
 from tests.console.scripted_cold_warm import ScriptedColdWarm
 from tests.console.scripted_engine import ScriptedEngine
 
@@ -61,10 +62,51 @@ def main(port: int, data: Path, flags: set[str]) -> None:
         comparison.finish()
         return "ok"
 
+    add_account_pokes(app, engine, comparison)
     if "brief" in flags:
         console.RECONNECT_S = 8.0
     console.build(engine, app, comparison)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
+
+
+def add_account_pokes(app: FastAPI, engine: ScriptedEngine, comparison: ScriptedColdWarm) -> None:
+    """What ends somebody's rights, and all that nobody may have changed who had none."""
+    tenants = engine.tenants
+
+    @app.get("/poke/end/{how}/{name}")
+    def end(how: str, name: str) -> str:
+        if how == "suspend":
+            tenants.suspend(name)
+        else:
+            found = tenants.sessions._open.items()
+            tenants.sessions._open = {key: replace(each, began_s=float("-inf")) if each.user == name else each for key, each in found}
+        return "ok"
+
+    @app.get("/poke/resume/{tenant}")
+    def resume(tenant: str) -> str:
+        tenants.resume(tenant)
+        return "ok"
+
+    @app.get("/poke/changes")
+    def changes() -> list[object]:
+        actions = [line.action for line in engine.services.audit.lines(limit=1000)]
+        operations = engine.operations.page(caller=LOCAL)
+        return [engine.calls, actions, comparison.state.phase, len(engine.rows), len(operations)]
+
+    @app.get("/poke/kept")
+    def kept() -> list[int]:
+        from nicegui import Client, core  # noqa: PLC0415 - only this probe needs it
+
+        storage = core.app.storage
+        return [len(Client.instances), len(storage._users), len(storage._tabs), len(tenants.sessions)]
+
+    @app.get("/poke/routes")
+    def routes() -> list[tuple[str, list[str]]]:
+        from nicegui import core  # noqa: PLC0415 - only this probe needs it
+
+        core.app.add_media_file(local_file=Path(__file__), url_path="/media/of-a-page")
+        found = [*app.routes, *core.app.routes]
+        return [(getattr(route, "path", "?"), sorted(getattr(route, "methods", None) or [])) for route in found]
 
 
 def _set_up(engine: ScriptedEngine, flags: set[str]) -> None:
@@ -75,8 +117,13 @@ def _set_up(engine: ScriptedEngine, flags: set[str]) -> None:
     if "accounts" in flags:
         for tenant in ("acme", "novacart"):
             engine.tenants.create(tenant)
-        for name, tenant in (("root", None), ("vera", TenantId("acme"))):
-            engine.tenants.users.add(name, "correct horse battery", role="viewer" if tenant else "admin", tenant=tenant)
+        people: tuple[tuple[str, Role, TenantId | None], ...] = (
+            ("root", "admin", None),
+            ("victor", "viewer", None),
+            ("vera", "viewer", TenantId("acme")),
+        )
+        for name, role, tenant in people:
+            engine.tenants.users.add(name, "correct horse battery", role=role, tenant=tenant)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def test_a_leak_in_the_ledger_shows(visit: Visit, site: str) -> None:
 
 
 def test_filter_page_and_address(visit: Visit) -> None:
-    """A filter narrows, the address says so, and brings it back."""
+    """A filter narrows, the address says so, and brings it back; a duplicated tab has its own (C10)."""
     page = visit("/adapters")
     assert page.locator(".pager").inner_text().startswith("1–25 of 60")
     page.get_by_label("Next page").click()
@@ -116,6 +116,13 @@ def test_filter_page_and_address(visit: Visit) -> None:
     page.wait_for_url("**sort=-rank**")
     ranks = [int(text) for text in page.locator(".body .c-rank").all_inner_texts()]
     assert ranks == sorted(ranks, reverse=True)
+    twin = page.context.new_page()
+    twin.goto(page.url)
+    twin.wait_for_selector(".body .row")
+    twin.get_by_label("Filter adapters").fill("tenant:novacart")
+    twin.wait_for_url("**q=tenant%3Anovacart**")
+    assert page.get_by_label("Filter adapters").input_value() == "tenant:meridian"
+    assert all(name.startswith("meridian/") for name in page.locator(".body .c-alias").all_inner_texts())
 
 
 def test_a_pin_that_would_not_fit_shows_the_sum(visit: Visit) -> None:

@@ -1,7 +1,8 @@
-"""In network mode the console is for people who are signed in, and shows each what they may see (C05, C09)."""
+"""In network mode the console is for people who are signed in, and shows each what they may see (C05, C09, C10)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
@@ -48,9 +49,42 @@ def test_pages_need_a_session(console: str, path: str) -> None:
 def test_sockets_need_a_session(console: str) -> None:
     """Neither kind of transport opens."""
     assert httpx.get(f"{console}/_nicegui_ws/socket.io/?EIO=4&transport=polling").status_code == 401
-    key = "AAAAAAAAAAAAAAAAAAAAAA=="
-    upgrade = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13", "sec-websocket-key": key}
-    assert httpx.get(f"{console}/_nicegui_ws/socket.io/?EIO=4&transport=websocket", headers=upgrade).status_code == 403
+    assert httpx.get(f"{console}/_nicegui_ws/socket.io/?EIO=4&transport=websocket", headers=UPGRADE).status_code == 403
+
+
+UPGRADE = {
+    "connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13", "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}  # fmt: skip
+OPEN = {("GET", "/login"): 200, ("POST", "/login"): 401, ("GET", "/favicon.ico"): 200}
+
+
+def test_every_route_needs_a_session(console: str) -> None:
+    """Each route that the application has, by each method and as a socket: probes, media that a page adds, the framework's own files."""
+    with signed_in(console, "root") as admin:
+        routes = {path for path, _ in admin.get("/poke/routes").json()} - {"", "?", "/static"}
+        assert admin.get("/media/of-a-page").status_code == 200
+    assert {"/", "/tenants", "/poke/calls", "/media/of-a-page"} <= routes
+    assert any(path.startswith("/_nicegui/") for path in routes)
+    with httpx.Client(base_url=console) as stranger:
+        for path in routes | {"/media/of-a-page", "/_nicegui_ws/socket.io/", "//tenants", "/login/", "/tenants/"}:
+            shown = re.sub(r"\{[^}]*\}", "x", path)
+            for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"):
+                answer = stranger.request(method, httpx.URL(console).copy_with(raw_path=shown.encode()), json={})
+                closed = 303 if method == "GET" and not shown.startswith("/_nicegui") else 401
+                assert answer.status_code == OPEN.get((method, path), closed), (method, path)
+                assert "set-cookie" not in answer.headers, (method, path)
+            assert stranger.get(shown, headers=UPGRADE).status_code == 403, path
+
+
+def test_strangers_leave_nothing_behind(console: str) -> None:
+    """A thousand visitors with a fresh cookie each, who get no further than the form, make no page, no store and no session (C10)."""
+    with signed_in(console, "root") as admin, httpx.Client(base_url=console) as stranger:
+        before = admin.get("/poke/kept").json()
+        for number in range(1000):
+            path = ("/", "/login", "/favicon.ico", "/static/tokens.css", "/poke/calls")[number % 5]
+            cookie = f"loradeck_session=ls-{number}; session={number:032x}; id={number}"
+            assert "set-cookie" not in stranger.get(path, headers={"cookie": cookie}).headers
+        assert all(now <= then for now, then in zip(admin.get("/poke/kept").json(), before, strict=True))
 
 
 def test_wrong_password(console: str) -> None:
