@@ -72,7 +72,9 @@ class Camera:
             page.screenshot(path=file)
             print(file.relative_to(ROOT), flush=True)
             told = [*errors, *faults(page, with_keys=look in {looks[0], looks[-1]}), *_in_the_other_theme(page, look)]
-            self.found += (f"{file.stem}: {fault}" for fault in told)
+            for fault in told:
+                self.found.append(f"{file.stem}: {fault}")
+                print(self.found[-1], flush=True)
             errors.clear()
             page.close()
 
