@@ -58,6 +58,7 @@ class Observer:
         """It is no longer registered."""
         self._stale.add(adapter)
         self.last_loads.pop(adapter, None)
+        self._host.publisher.forget_adapter(adapter)
 
     def snapshot(self, step: int, now_s: float) -> EngineSnapshot:
         """The whole engine at this moment, between two steps."""

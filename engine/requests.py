@@ -198,18 +198,17 @@ class Requests:
         """One choice ended well; the last one ends the request."""
         live = self._of.pop(sequence)
         live.num_finished += 1
-        self._release(sequence)
         if live.is_done:
             self._close(live, live.record(now_s))
+        self._release(sequence)
 
     def _end(self, live: LiveRequest, reason: FinishReason) -> None:
         """End a request early: what its choices hold comes back now."""
         self._host.scheduler.cancel(live.stream.request.id, self._host.clock.now_s())
-        record = live.record(self._host.clock.now_s(), reason=reason)
+        self._close(live, live.record(self._host.clock.now_s(), reason=reason))
         for sequence in live.sequences:
             if self._of.pop(sequence, None) is not None:
                 self._release(sequence)
-        self._close(live, record)
 
     def _close(self, live: LiveRequest, record: RequestRecord) -> None:
         del self._live[live.stream]

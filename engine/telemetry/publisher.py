@@ -57,6 +57,10 @@ class Publisher:
         for key in [key for key in self._token_s if key[0] == record.id]:
             del self._token_s[key]
 
+    def forget_adapter(self, adapter: AdapterId) -> None:
+        """It is no longer registered: its window goes, its records stay as long as others."""
+        self._windows.forget(adapter)
+
     def record_step(self, step: StepRecord, *, output_tokens: int) -> None:
         """A forward pass ended and yielded so many tokens."""
         self._steps.append(step)

@@ -188,6 +188,10 @@ class Windows:
             errors=window.errors.count(now_s),
         )
 
+    def forget(self, adapter: AdapterId) -> None:
+        """It is no longer registered."""
+        self._adapters.pop(adapter, None)
+
     def adapter(self, adapter: AdapterId, now_s: float) -> AdapterTraffic | None:
         """One adapter's traffic; None if it never answered a request."""
         window = self._adapters.get(adapter)
