@@ -38,7 +38,7 @@ CHROMIUM_FLAGS = (
     "--disable-sync",
 )
 
-LONG_FILES = ("test_kill.py", "test_versions.py", "test_voices.py", "test_registry_bench.py")
+LONG_FILES = ("test_kill.py", "test_versions.py", "test_voices.py", "test_registry_bench.py", "test_rights.py", "test_readme_commands.py")
 """Half a minute and more each: begun first, so that two processes end together."""
 
 
