@@ -204,8 +204,8 @@ class Retirement:
             try:
                 if not path.exists():
                     self._archive.fetch(image, path)
-                    if AdapterImage.open(path).id != record.id:  # archived before ids told owners apart
-                        AdapterImage.copy(path, path, adapter=record.id)
+                if AdapterImage.open(path).id != record.id:  # archived before ids told owners apart
+                    AdapterImage.copy(path, path, adapter=record.id)
             except OSError as error:
                 raise unwritable(f"The image of {title(record)}", error) from error
         try:
