@@ -18,7 +18,7 @@ from engine.caller import LOCAL
 from engine.errors import RegistryUnavailable
 from engine.intake import work, worker
 from engine.intake.importing import Import
-from tests.engine.database_faults import full
+from tests.engine.database_faults import full, read_only
 from tests.engine.integration.conftest import Make
 from tests.engine.integration.serving import Served, expected, until
 from tests.engine.integration.test_imports import ended, listed, now, sources, start
@@ -54,7 +54,7 @@ async def goes_on(served: Served, operation: str, folders: list[Path]) -> None:
 
 @pytest.mark.parametrize("registry", [False, True])
 async def test_no_room_for_images(served: Served, tiny_base: Path, monkeypatch: pytest.MonkeyPatch, registry: bool) -> None:  # noqa: FBT001
-    """Failed with ``disk_full``, also where the registry lies on that disk and can say so only once there is room; no file is left."""
+    """Failed with ``disk_full``, also where the registry takes that only once it can be written again; no file is left."""
     steady = await served.add("steady", AdapterRecipe(seed=41))
     folders = sources(served.data, 12)
     write, room, filled = image._write_all, 9, threading.Event()
@@ -69,19 +69,19 @@ async def test_no_room_for_images(served: Served, tiny_base: Path, monkeypatch: 
             no_space()
         write(file, data)  # type: ignore[arg-type]
 
-    told, rest = threading.Event(), worker.rest
+    told, end = threading.Event(), worker.Worker._end
 
     def telling(*args: object, **more: object) -> None:
         told.set()
-        rest(*args, **more)  # type: ignore[arg-type]
+        end(*args, **more)  # type: ignore[arg-type]
 
     with monkeypatch.context() as broken:
         broken.setattr(image, "_write_all", some)
-        broken.setattr(worker, "rest", telling)
+        broken.setattr(worker.Worker, "_end", telling)
         operation = await start(served, listed(folders))
         if registry:
             await until(lambda: room < 0)
-            with full(served.host.catalog.store):
+            with read_only(served.host.catalog.store):
                 filled.set()
                 await until(told.is_set)
                 assert (await served.ask("steady")).ids == expected(tiny_base, steady)
