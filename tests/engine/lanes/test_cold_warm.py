@@ -22,8 +22,8 @@ from engine.engine import Engine
 from engine.errors import Conflict
 from engine.lanes import page_cache
 from engine.lanes.placement import Placement
-from engine.lanes.results import LANES, LaneName
-from engine.lanes.served import ask
+from engine.lanes.results import LANES, ColdWarmOptions, LaneName
+from engine.lanes.served import ask, greedy_request
 from engine.lanes.store import ArtifactStore
 from tests.engine.integration.serving import expected
 from tests.engine.lanes.conftest import Bench
@@ -69,6 +69,11 @@ def test_every_lane_starts_where_it_says_and_all_say_the_same(bench: Bench, tiny
     tokens = {run.token_ids for run in state.counted}
     assert tokens == {expected(tiny_base, bench.served.data / "sources" / "x", num_tokens=8)}
     assert leftovers(bench) == []
+
+
+def test_any_tenants_adapter_can_be_compared() -> None:
+    """An operator of all tenants compares with an adapter that belongs to one of them."""
+    assert greedy_request(ColdWarmOptions(adapter="acme/a", prompt_ids=(1, 2), repeats=1)).scope is None
 
 
 def test_phases_tell_what_each_lane_paid_for(bench: Bench) -> None:
