@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from engine.alias import AliasName
@@ -10,7 +11,7 @@ from engine.caller import SYSTEM, Caller
 from engine.clock import Clock, MonotonicClock
 from engine.control import Control, ControlCall
 from engine.data_lock import DataLock
-from engine.errors import NotReady
+from engine.errors import ModelNotFound, NotReady
 from engine.gateway.gate import Gate
 from engine.health import NOT_STARTED, Health, health_of
 from engine.intake.operations import Operations
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
     from engine.registered import Registration
     from engine.request import Request
     from engine.settings import Settings
+    from engine.snapshot import AdapterRow
     from engine.stream import Target, TokenStream
 
+ROW_WITHIN_S = 1.0
 STUCK_AFTER_S = 30.0
 """A step that takes longer counts as stuck: health fails and requests end."""
 
@@ -119,6 +122,17 @@ class Engine(Readings):
     def card(self, model: str, tenant: TenantId | None = None, *, key: str | None = None) -> ModelCard:
         """What ``models`` says of one name, or of a version id. Raises ModelNotFound."""
         return self._router.card(self.resolve(model, tenant, key=key), tenant)
+
+    def adapter(self, ref: str, tenant: TenantId | None = None) -> AdapterRow:
+        """The adapter that an alias or version id names, with all that was done to it. Waits for the step under way: call it in a thread.
+
+        An engine that does not answer within a second leaves it at the latest snapshot. Raises AdapterNotFound.
+        """
+        with suppress(ModelNotFound, NotReady, TimeoutError):
+            row = self._live_loop().call(lambda: self._router.row_now(ref, tenant), timeout_s=ROW_WITHIN_S)
+            if row is not None:
+                return row
+        return self._router.row(ref, tenant)
 
     def register(  # noqa: PLR0913 - each is a word that an operator may say
         self,

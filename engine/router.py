@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import AdapterNotFound, ModelNotFound
-from engine.gateway.scope import narrow_rows
+from engine.gateway.scope import narrow_row, narrow_rows
 from engine.ids import SHARED_TENANT, AdapterId
 from engine.stream import Target
 from engine.versions.split import Split
@@ -71,6 +71,22 @@ class Router:
         if known is None or (known.canary, known.share) != (alias.canary, alias.canary_share):
             known = self._splits[alias.alias] = Split(canary=alias.canary, share=alias.canary_share)
         return replace(target, adapter=alias.canary, stable=target.adapter) if known.takes() else target
+
+    def row(self, ref: str, tenant: TenantId | None) -> AdapterRow:
+        """What the latest snapshot says of what an alias or a version id names, also of one that leaves. Raises AdapterNotFound."""
+        rows = narrow_rows(self._host.publisher.snapshot.adapters, tenant)
+        alias = self._host.catalog.resolve(ref, tenant)
+        adapter = AdapterId(ref) if alias is None else alias.adapter
+        row = next((row for row in rows if row.id == adapter), None)
+        if row is None:
+            raise AdapterNotFound("No adapter of this name is registered.", param="ref", found=ref)
+        return row
+
+    def row_now(self, ref: str, tenant: TenantId | None) -> AdapterRow | None:
+        """The same with nothing left out that happened since; None where it leaves. Engine thread. Raises ModelNotFound."""
+        adapter = self.resolve(ref, tenant).adapter
+        entry = None if adapter is None else self._host.residency.entries.get(adapter)
+        return None if entry is None else narrow_row(self._host.observer.row(entry), tenant)
 
     def owned(self, ref: str, tenant: TenantId | None) -> AdapterId:
         """The version of ``tenant`` (None: of any) that an alias or a version id names. Raises AdapterNotFound."""

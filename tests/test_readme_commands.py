@@ -86,8 +86,12 @@ def test_an_operator_who_follows_the_readme(tiny_base: Path, tmp_path: Path) -> 
     tenants, registry = commands("## Tenants, keys and limits"), commands("## The registry")
     assert [len(operate), len(versions), len(tenants), len(registry)] == [3, 8, 6, 1]
     with running(tiny_base, data, sources) as address:
-        told = shell([*operate, *versions], address=address, adapters=str(sources))
-        assert httpx.get(f"{address}/api/adapters/sql").json()["pinned"]
+        shell(operate, address=address, adapters=str(sources))
+        first = httpx.get(f"{address}/api/adapters/sql").json()
+        assert first["pinned"]
+        told = shell(versions, address=address, adapters=str(sources))
+        second = httpx.get(f"{address}/api/adapters/sql").json()
+        assert (second["id"] != first["id"], second["pinned"]) == (True, False)  # a pin is a version's
         assert "alias.rollback" in told
         named = httpx.get(f"{address}/api/aliases").json()
         assert "sql" in str(named)

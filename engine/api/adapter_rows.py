@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, get_args
@@ -103,11 +103,6 @@ class AdapterBook:
                 texts = ["\n".join(names[place]).lower() for place in order]
             self._known = (rows, names, order, texts)
         return order, texts
-
-
-def find_row(rows: Iterable[AdapterRow], ref: str) -> AdapterRow | None:
-    """The row of an alias or version id."""
-    return next((row for row in rows if ref in {row.alias, row.id} or ref in row.aliases), None)
 
 
 def row_json(row: AdapterRow) -> dict[str, Any]:

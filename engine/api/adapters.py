@@ -12,13 +12,13 @@ import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from engine.api.adapter_rows import AdapterBook, AdapterQuery, find_row, row_json
+from engine.api.adapter_rows import AdapterBook, AdapterQuery, row_json
 from engine.api.auth import caller_of, viewer_of
 from engine.api.body import read_body
 from engine.api.queries import flag
 from engine.api.registering import register_in_thread
 from engine.api.schemas import ControlBody, RegisterBody
-from engine.errors import AdapterNotFound, ModelNotFound, NotReady
+from engine.errors import NotReady
 from engine.gateway.scope import narrow_rows
 from engine.ids import TenantId
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from engine.engine import Engine
 
 CONTROL_TIMEOUT_S = 60.0
-NEW_ROW_WAIT_S = 0.05
-NEW_ROW_TRIES = 20
 
 Verb = Literal["warm", "pin", "unpin", "evict"]
 VERBS: tuple[Verb, ...] = ("warm", "pin", "unpin", "evict")
@@ -58,7 +56,8 @@ def adapters_router(engine: Engine) -> APIRouter:
 
     @router.get("/{ref:path}")
     async def get_adapter(request: Request, ref: str) -> Response:
-        return _json(await _settled_row(engine, ref, viewer_of(request).tenant))
+        tenant = viewer_of(request).tenant
+        return _json(row_json(await anyio.to_thread.run_sync(engine.adapter, ref, tenant)))
 
     for verb in VERBS:
         router.add_api_route(f"/{{ref:path}}/{verb}", _control_endpoint(engine, verb), methods=["POST"], name=verb)
@@ -115,25 +114,6 @@ async def _control(engine: Engine, verb: Verb, request: Request, ref: str) -> Re
     if not done:
         raise NotReady(f"'{verb}' is under way and not done after {CONTROL_TIMEOUT_S:.0f} s.", code="still_under_way")
     return _json(_outcome_json(done.pop().result()))
-
-
-async def _settled_row(engine: Engine, ref: str, tenant: TenantId | None) -> dict[str, Any]:
-    """The adapter's row; one registered a moment ago is waited for until a snapshot has it. Raises AdapterNotFound."""
-    for _ in range(NEW_ROW_TRIES):
-        row = find_row(narrow_rows(engine.snapshot().adapters, tenant), ref)
-        if row is not None:
-            return row_json(row)
-        if not _is_registered(engine, ref, tenant):
-            break
-        await asyncio.sleep(NEW_ROW_WAIT_S)
-    raise AdapterNotFound("No adapter of this name is registered.", param="ref", found=ref)
-
-
-def _is_registered(engine: Engine, ref: str, tenant: TenantId | None) -> bool:
-    try:
-        return engine.resolve(ref, tenant).adapter is not None
-    except ModelNotFound:
-        return False
 
 
 def _outcome_json(outcome: ControlOutcome) -> dict[str, Any]:

@@ -110,13 +110,12 @@ class ScriptedEngine:
             raise unknown_model(model)
         if model == BASE:
             return Target(name=BASE)
-        for alias, row in self._seen(tenant):
-            if alias == model:
-                return Target(name=model, adapter=row.id, alias=model)
-        for _, row in self._seen(tenant):
-            if row.id == model:
-                return Target(name=model, adapter=row.id)
-        raise unknown_model(model)
+        seen = self._seen(tenant)
+        targets = {row.id: Target(name=model, adapter=row.id) for _, row in seen}
+        targets |= {alias: Target(name=model, adapter=row.id, alias=model) for alias, row in seen}
+        if model not in targets:
+            raise unknown_model(model)
+        return targets[model]
 
     def _seen(self, tenant: str | None) -> list[tuple[str, AdapterRow]]:
         """Names that a tenant may call."""
@@ -238,6 +237,13 @@ class ScriptedEngine:
         """Of a name or a version id."""
         adapter = self.resolve(model, tenant, key=key).adapter
         return replace(next(card for card in self.models(tenant) if card.adapter == adapter), id=model)
+
+    def adapter(self, ref: str, tenant: TenantId | None = None) -> AdapterRow:
+        """The row of a name or a version id."""
+        found = [row for alias, row in self._seen(tenant) if ref in {alias, row.id}]
+        if not found:
+            raise AdapterNotFound(ref)
+        return found[0]
 
     def models(self, tenant: str | None = None, *, key: str | None = None) -> tuple[ModelCard, ...]:
         """The base, then every alias."""

@@ -195,6 +195,21 @@ async def test_a_canary_gets_its_share_and_answers_say_which_version(engine: Mak
     assert (await served.ask("x")).ids == expected(tiny_base, old)
 
 
+async def test_what_was_answered_is_what_is_read_next(engine: Make) -> None:
+    """An adapter that is asked for after a pin, its end or a move is as that left it, each time."""
+    served = engine()
+    await served.add("x", AdapterRecipe(seed=1, modules=KV))
+    await served.register(served.folder("new", AdapterRecipe(seed=2, modules=KV)), "x", replace=True)
+    async with client_of(served) as http:
+        for turn in range(10):
+            verb = ("pin", "unpin")[turn % 2]
+            await http.post(f"/api/adapters/x/{verb}")
+            assert (await http.get("/api/adapters/x")).json()["pinned"] == (verb == "pin"), turn
+        for turn in range(10):
+            moved = (await http.post("/api/aliases/x/rollback", json={})).json()["after"]["id"]
+            assert (await http.get("/api/adapters/x")).json()["id"] == moved, turn
+
+
 async def test_a_stream_that_runs_while_its_name_moves_ends_where_it_began(engine: Make, tiny_base: Path) -> None:
     """To and fro during one long stream: it is the oracle's of its own version from end to end."""
     served = engine()
