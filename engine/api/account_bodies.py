@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from engine.allowance import Allowance
-from engine.api.schemas import StrictBody
+from engine.api.schemas import LATEST_UNIX, StrictBody
 from engine.caller import Role
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -64,7 +64,7 @@ class KeyBody(StrictBody):
     all_tenants: bool = False
     role: Role | None = None
     models: list[Name] | None = Field(None, max_length=1000)
-    expires_unix: float | None = None
+    expires_unix: float | None = Field(None, le=LATEST_UNIX)
 
 
 class RotateBody(StrictBody):

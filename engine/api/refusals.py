@@ -40,7 +40,7 @@ def error_body(error: LoradeckError) -> dict[str, Any]:
     body: dict[str, Any] = {
         "message": shorten(error.message, LONGEST_MESSAGE),
         "type": error.kind,
-        "param": error.param,
+        "param": None if error.param is None else shorten(error.param, LONGEST_VALUE),
         "code": error.code,
         "expected": presentable(error.expected),
         "found": presentable(error.found),

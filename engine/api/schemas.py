@@ -21,6 +21,8 @@ MAX_MESSAGES = 1024
 MAX_PARTS = 256
 MAX_PRIORITY = 1000
 INT64 = 2**63
+LATEST_UNIX = 253_402_300_799.0
+"""The end of the year 9999: no calendar that shows a moment goes further."""
 
 
 def _as_list(value: object) -> object:
@@ -206,5 +208,5 @@ class ControlBody(StrictBody):
     """``POST /api/adapters/{ref}/warm`` and its kin. ``until`` is Unix seconds or RFC 3339 text with an offset."""
 
     tier: Literal["device", "host", "disk"] | None = None
-    until: Annotated[float | None, BeforeValidator(_unix_seconds)] = None
+    until: Annotated[float | None, BeforeValidator(_unix_seconds), Field(le=LATEST_UNIX)] = None
     reason: str | None = Field(None, max_length=500)

@@ -147,6 +147,14 @@ async def test_boundary_values_and_unknown_fields_are_taken(http: httpx.AsyncCli
     assert response.status_code == 200, response.text
 
 
+@pytest.mark.parametrize("field", [{"logit_bias": {"k" * 1_000_000: 101}}, {"chat_template" + "k" * 1_000_000: 1}])
+async def test_a_name_of_the_callers_own_is_given_back_shortened(http: httpx.AsyncClient, field: dict[str, Any]) -> None:
+    """However long a key is that the refusal names, the answer is a page at most."""
+    response = await http.post("/v1/chat/completions", json={**CHAT, **field})
+    assert refused(response, 400)["param"].startswith(next(iter(field))[:10])
+    assert len(response.content) < 5000
+
+
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
 @pytest.mark.parametrize("field", ["temperature", "top_p", "made_up_field"])
 async def test_numbers_that_are_none(http: httpx.AsyncClient, field: str, number: str) -> None:

@@ -252,6 +252,8 @@ async def test_a_pin_that_does_not_fit_shows_its_arithmetic(http: httpx.AsyncCli
         ({"until": "soon"}, "until"),
         ({"until": "2099-01-01"}, "until"),
         ({"until": True}, "until"),
+        ({"until": 1e18}, "until"),
+        ({"until": 1e308}, "until"),
         ({"reason": "x" * 501}, "reason"),
         ({"reason": 5}, "reason"),
     ],
