@@ -16,6 +16,7 @@ from engine.api.auth import caller_of, viewer_of
 from engine.api.body import read_body
 from engine.errors import InvalidRequest
 from engine.gateway.keys import bearer
+from engine.gateway.passwords import check_password
 from engine.gateway.sessions import SESSION_S
 from engine.ids import TenantId
 
@@ -117,6 +118,8 @@ def users_router(engine: Engine) -> APIRouter:
     @router.patch("/{name}")
     async def change_user(request: Request, name: str) -> Response:
         body, caller = await read_body(request, UserChangeBody), caller_of(request)
+        if body.password is not None:
+            check_password(body.password)  # before anything else of the body holds
         if body.role is not None:
             tenant = None if body.tenant is None else TenantId(body.tenant)
             await in_thread(partial(engine.tenants.users.set_role, name, role=body.role, tenant=tenant, caller=caller))

@@ -19,6 +19,11 @@ def every(session: Session) -> list[tuple[KeyRecord, str]]:
     return [(_record(row), row.secret_hash) for row in session.exec(select(KeyTable).order_by(col(KeyTable.created_unix)))]
 
 
+def get(session: Session, key: str) -> KeyRecord:
+    """One that is stored."""
+    return _record(session.get_one(KeyTable, key))
+
+
 def add(session: Session, key: KeyRecord, secret_hash: str) -> None:
     """A new key."""
     row = KeyTable(

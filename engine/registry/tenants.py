@@ -9,7 +9,7 @@ from sqlmodel import col, select
 
 from engine.accounts import TenantRecord
 from engine.ids import TenantId
-from engine.registry.tables import AdapterTable, AliasTable, KeyTable, TenantTable, UserTable
+from engine.registry.tables import AdapterTable, AliasTable, KeyTable, ScheduleTable, TenantTable, UserTable
 
 if TYPE_CHECKING:
     from sqlmodel import Session
@@ -27,6 +27,11 @@ def every(session: Session) -> list[TenantRecord]:
     return [_record(row) for row in session.exec(select(TenantTable).order_by(col(TenantTable.id)))]
 
 
+def get(session: Session, tenant: TenantId) -> TenantRecord:
+    """One that is stored."""
+    return _record(session.get_one(TenantTable, tenant))
+
+
 def update(session: Session, tenant: TenantRecord) -> None:
     """Its display name, and whether it is suspended."""
     row = session.get_one(TenantTable, tenant.id)
@@ -38,6 +43,7 @@ def owns(session: Session, tenant: TenantId) -> str | None:
     live = {
         "adapters": select(AdapterTable.key).where(AdapterTable.tenant == tenant),
         "aliases": select(AliasTable.key).where(AliasTable.tenant == tenant),
+        "schedules": select(ScheduleTable.key).where(ScheduleTable.tenant == tenant),
         "users": select(UserTable.key).where(UserTable.tenant == tenant),
         "keys": select(KeyTable.id).where(KeyTable.tenant == tenant, col(KeyTable.revoked_unix).is_(None)),
     }

@@ -19,6 +19,11 @@ def every(session: Session) -> list[tuple[UserRecord, str]]:
     return [(_record(row), row.password_hash) for row in session.exec(select(UserTable).order_by(col(UserTable.name)))]
 
 
+def get(session: Session, name: str) -> UserRecord:
+    """Somebody who is stored."""
+    return _record(_row(session, name))
+
+
 def add(session: Session, user: UserRecord, password_hash: str, *, by: str) -> None:
     """Somebody new; a name that is taken is a conflict."""
     row = UserTable(

@@ -79,31 +79,28 @@ class Keys:
         caller.need("admin")
         old = self._directory.key(key, caller)
         self._need(caller, old.tenant)
-        if not old.holds(time.time()):
-            message = f"The key {key!r} has ended; make a new one."
-            raise Conflict(message, code="key_ended", param="key", found=key)
+        _check_holds(old)
         if not 0 <= overlap_s <= MOST_OVERLAP_S:
             message = f"The overlap is 0 to {MOST_OVERLAP_S:.0f} seconds."
             raise InvalidRequest(message, param="overlap_s", expected=f"0 to {MOST_OVERLAP_S:.0f}", found=overlap_s)
         made, now_unix = new_key(), time.time()
-        ends_unix = now_unix + overlap_s if old.expires_unix is None else min(old.expires_unix, now_unix + overlap_s)
         fresh = replace(old, id=made.id, created_unix=now_unix, created_by=caller.name, replaces=old.id, used_unix=None)
-        self._store(fresh, made.secret_hash, "key.rotate", caller, ends=replace(old, expires_unix=ends_unix))
+        self._store(fresh, made.secret_hash, "key.rotate", caller, old_ends_unix=now_unix + overlap_s)
         return ShownKey(record=fresh, token=made.token)
 
     def revoke(self, key: str, *, why: str = "", caller: Caller = SYSTEM) -> KeyRecord:
         """It holds no more, from now on; what it started ends by itself."""
         caller.need("admin")
-        before = self._directory.key(key, caller)
-        self._need(caller, before.tenant)
-        after = replace(before, revoked_unix=before.revoked_unix or time.time())
+        self._need(caller, self._directory.key(key, caller).tenant)
 
-        def work(session: Session) -> None:
+        def work(session: Session) -> KeyRecord:
+            before = keys.get(session, key)
+            after = replace(before, revoked_unix=before.revoked_unix or time.time())
             keys.update(session, after)
             audit.append(session, caller, "key.revoke", _subject(after), before=_facts(before), after=_facts(after), why=why)
+            return after
 
-        self._directory.store.write(work, then=lambda _: self._directory.put_key(after))
-        return after
+        return self._directory.store.write(work, then=self._directory.put_key)
 
     def allows(self, key: str | None, model: str) -> bool:
         """Whether the key's allow-list, if it has one, names the model."""
@@ -142,19 +139,21 @@ class Keys:
         self._directory.key_limits[key] = allowance
         self._limit()
 
-    def _store(self, record: KeyRecord, secret_hash: str, action: str, caller: Caller, *, ends: KeyRecord | None = None) -> None:
-        """A new key, and the end of the one that it replaces, in one transaction."""
+    def _store(self, record: KeyRecord, secret_hash: str, action: str, caller: Caller, *, old_ends_unix: float | None = None) -> None:
+        """A new key, and the end of the one that it replaces, in one transaction. Raises Conflict where that has ended meanwhile."""
         inherited = self._directory.key_limits.get(record.replaces or "")
 
-        def work(session: Session) -> None:
+        def work(session: Session) -> KeyRecord | None:
+            ends = None if old_ends_unix is None else _ended(keys.get(session, record.replaces or ""), old_ends_unix)
             keys.add(session, record, secret_hash)
             if inherited is not None:
                 allowances.put(session, "key", record.id, inherited)
             if ends is not None:
                 keys.update(session, ends)
             audit.append(session, caller, action, _subject(record), before=None if ends is None else _facts(ends), after=_facts(record))
+            return ends
 
-        def then(_: None) -> None:
+        def then(ends: KeyRecord | None) -> None:
             self._directory.put_key(record)
             self._directory.ring.put(record.id, secret_hash)
             if inherited is not None:
@@ -179,6 +178,18 @@ def _check(expires_unix: float | None, models: tuple[str, ...] | None) -> None:
     if models is not None and not 0 < len(models) <= MOST_MODELS:
         message = f"An allow-list has 1 to {MOST_MODELS} names; leave it out to allow all."
         raise InvalidRequest(message, param="models", found=len(models))
+
+
+def _check_holds(key: KeyRecord) -> None:
+    if not key.holds(time.time()):
+        message = f"The key {key.id!r} has ended; make a new one."
+        raise Conflict(message, code="key_ended", param="key", found=key.id)
+
+
+def _ended(key: KeyRecord, ends_unix: float) -> KeyRecord:
+    """As it will be, and no longer than it would have been."""
+    _check_holds(key)
+    return replace(key, expires_unix=ends_unix if key.expires_unix is None else min(key.expires_unix, ends_unix))
 
 
 def _subject(key: KeyRecord) -> Subject:

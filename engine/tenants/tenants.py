@@ -175,15 +175,16 @@ class Tenants:
         self, tenant: str, action: str, caller: Caller, change: Callable[[TenantRecord], TenantRecord], why: str = ""
     ) -> TenantRecord:
         caller.need("admin", everywhere=True)
-        before = self.directory.tenant(tenant, caller)
-        after = change(before)
+        known = self.directory.tenant(tenant, caller).id
 
-        def work(session: Session) -> None:
+        def work(session: Session) -> TenantRecord:
+            before = tenants.get(session, known)
+            after = change(before)
             tenants.update(session, after)
             audit.append(session, caller, action, _subject(after), before=_facts(before), after=_facts(after), why=why)
+            return after
 
-        self._store.write(work, then=lambda _: self.directory.put_tenant(after))
-        return after
+        return self._store.write(work, then=self.directory.put_tenant)
 
     def _limit(self) -> None:
         """Whoever holds to them hears of all limits."""

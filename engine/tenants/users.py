@@ -108,16 +108,17 @@ class Users:
 
     def _change(self, name: str, action: str, caller: Caller, change: Callable[[UserRecord], UserRecord]) -> UserRecord:
         caller.need("admin")
-        before = self._directory.user(name, caller)
-        self._need(caller, before.tenant)
-        after = change(before)
+        self._need(caller, self._directory.user(name, caller).tenant)
 
-        def work(session: Session) -> None:
+        def work(session: Session) -> UserRecord:
+            before = users.get(session, name)
+            after = change(before)
             users.update(session, after)
             _keep_an_admin(session, before)
             audit.append(session, caller, action, _subject(after), before=_facts(before), after=_facts(after))
+            return after
 
-        self._directory.store.write(work, then=lambda _: self._directory.put_user(after))
+        after = self._directory.store.write(work, then=self._directory.put_user)
         self._sessions.end_all_of(name)
         return after
 
