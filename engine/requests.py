@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.errors import InvalidRequest, LoradeckError, ModelNotFound, Overloaded
+from engine.errors import LoradeckError, ModelNotFound, Overloaded
 from engine.events import RequestFailed, RequestPreempted
+from engine.ids import RequestId
 from engine.live import LiveRequest
 from engine.output import ChoiceOutput
 from engine.registry.usage import note
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from engine.adapters.entry import AdapterEntry
-    from engine.ids import AdapterId, RequestId
+    from engine.ids import AdapterId
     from engine.model_host import ModelHost
     from engine.plan import StepPlan, StepResult
     from engine.request import FinishReason, RequestRecord
@@ -57,10 +59,7 @@ class Requests:
             message = f"The model {name!r} does not exist." if entry is None else f"The model {name!r} is quarantined."
             self.fail_unqueued(stream, ModelNotFound(message, param="model", found=name))
             return
-        if stream.request.id in self._ids:
-            message = f"A request of the id {stream.request.id[:80]!r} is under way."
-            self.fail_unqueued(stream, InvalidRequest(message, code="duplicate_request_id", param="id"))
-            return
+        self._tell_apart(stream)
         sequences = [self._sequence(stream, index, entry) for index in range(stream.request.sampling.n)]
         most = min(host.max_sequence_tokens, host.scheduler.most_tokens(stream.request.tenant, stream.request.key))
         room = most - len(stream.request.prompt_ids)
@@ -158,6 +157,12 @@ class Requests:
             message = "The memory left beside pinned adapters and within its tenant's limits cannot hold this request any more."
             gone = {sequence.request.id for sequence in plan.stranded}
             self.fail([stream for stream in self._live if stream.request.id in gone], Overloaded(message, code="kv_pages"))
+
+    def _tell_apart(self, stream: TokenStream) -> None:
+        """Two requests under way never have one id: clients choose theirs, and none may learn or block another's."""
+        while stream.request.id in self._ids:
+            self._next_key += 1
+            stream.request = replace(stream.request, id=RequestId(f"{stream.request.id}.{self._next_key}"))
 
     def _entry(self, stream: TokenStream) -> AdapterEntry | None:
         """What is to serve it: the stable version where the canary went away meanwhile."""
