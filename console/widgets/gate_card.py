@@ -64,7 +64,8 @@ class GateCard:
                 except ValueError:
                     form.fault("min_score", "Numbers from 0 to 100")
                     return
-                before, thresholds, owner = self._now(), desk.engine.versions.thresholds, self._owner()
+                thresholds, owner = desk.engine.versions.thresholds, self._owner()
+                before = thresholds.own(owner)
                 if await form.send(desk, thresholds.set, wanted, tenant=owner):
 
                     async def undo() -> None:

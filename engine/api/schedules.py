@@ -73,7 +73,8 @@ def gate_router(engine: Engine) -> APIRouter:
         wanted = Thresholds(min_score=body.min_score, max_drop=body.max_drop)
         tenant = None if body.tenant is None else TenantId(body.tenant)
         change = partial(engine.versions.thresholds.set, wanted, tenant=tenant, why=body.why or "", caller=caller)
-        return answer(await anyio.to_thread.run_sync(change))
+        await anyio.to_thread.run_sync(change)
+        return answer(wanted)
 
     return router
 

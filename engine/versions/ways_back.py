@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +12,19 @@ from engine.control import ControlCall
 from engine.desired import Schedule
 from engine.errors import Conflict
 from engine.ids import TenantId
+from engine.registry.alias_words import alias_facts
 from engine.report import Thresholds
 from engine.versions.facts import title
 from engine.versions.moves import Change
 from engine.versions.names import servable
 from engine.versions.placements import pin_of
+from engine.versions.schedules import schedule_facts
 from engine.versions.undo import alias_of, moved_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from engine.alias import AliasRecord
     from engine.audit_record import AuditRecord
     from engine.caller import Caller
     from engine.desired import Pin
@@ -64,8 +68,8 @@ class WaysBack:
         """Back to the version and the canary that it had."""
         name, before = alias_of(line), line.before
         current = self._catalog.aliases.get(name)
-        self._expect(name.name, line.after, None if current is None else current.version)
-        assert current is not None
+        if current is None or not _leads_as(current, line.after or {}):
+            raise moved_on(name.name, line.after, alias_facts(current))
         if before is None:
             self._versions.drop(name.name, tenant=name.tenant, why=why, caller=caller, undo_of=line.key)
             return
@@ -151,8 +155,9 @@ class WaysBack:
         before, after = line.before, line.after
         key = (after or before or {})["key"]
         current = self._schedules.get(key)
-        if (current is None) != (after is None):
-            raise moved_on(line.object, after, None if current is None else current.key)
+        found = None if current is None else schedule_facts(current)
+        if found != after:
+            raise moved_on(line.object, after, found)
         if before is None:
             self._schedules.drop(key, why=why, caller=caller, undo_of=line.key)
             return
@@ -162,7 +167,11 @@ class WaysBack:
     def gate(self, line: AuditRecord, why: str, caller: Caller) -> None:
         """The thresholds before."""
         tenant = None if line.tenant is None else TenantId(line.tenant)
-        self._versions.thresholds.set(Thresholds(**(line.before or {})), tenant=tenant, why=why, caller=caller, undo_of=line.key)
+        thresholds = self._versions.thresholds
+        found, is_other_base = thresholds.own(tenant), tenant is None and line.object != thresholds.base
+        if is_other_base or found != _thresholds(line.after):
+            raise moved_on(line.object, line.after, None if found is None else asdict(found))
+        thresholds.set(_thresholds(line.before), tenant=tenant, why=why, caller=caller, undo_of=line.key)
 
     def _name(self, alias: str, key: int, **told: Any) -> None:  # noqa: ANN401 - as ``create`` has them
         self._versions.names.create(alias, self._must(key), **told)
@@ -177,10 +186,15 @@ class WaysBack:
             raise Conflict(message, code="moved_on", param="id", found=key)
         return record
 
-    def _expect(self, what: str, after: dict[str, Any] | None, found: int | None) -> None:
-        expected = None if after is None else after.get("version")
-        if found != expected:
-            raise moved_on(what, expected, found)
+
+def _leads_as(alias: AliasRecord, after: dict[str, Any]) -> bool:
+    """Whether a name leads where the log says that it was led, canary included."""
+    facts = alias_facts(alias) or {}
+    return all(facts[name] == after.get(name) for name in ("version", "canary_version", "canary_share"))
+
+
+def _thresholds(facts: dict[str, Any] | None) -> Thresholds | None:
+    return None if facts is None else Thresholds(**facts)
 
 
 def _same(pin: Pin | None, facts: dict[str, Any] | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from engine.errors import AdapterNotFound, Conflict, Forbidden, RegistryUnavaila
 from engine.ids import TenantId
 from engine.report import Thresholds
 from engine.versions.schedules import Wish
+from engine.versions.thresholds import GateThresholds
 from tests.engine.integration.conftest import Make
 from tests.engine.integration.serving import Served, until
 from tests.tiny import AdapterRecipe
@@ -137,3 +139,41 @@ async def test_an_undo_that_fails_midway_can_be_tried_again(engine: Make, monkey
     with pytest.raises(Conflict) as caught:
         await asyncio.to_thread(audit.undo, line.key)
     assert caught.value.code == "already_undone"
+
+
+async def test_what_changed_since_is_not_undone(engine: Make) -> None:
+    """A canary, a schedule and a threshold that somebody has set anew stay as they are when an older line is taken back."""
+    served = engine()
+    versions, audit, schedules = served.engine.versions, served.engine.audit, served.engine.schedules
+    await served.add("x", AdapterRecipe(seed=1))
+    for number in (2, 3):
+        await served.register(served.folder(f"new{number}", AdapterRecipe(seed=number)), "x", replace=True)
+
+    async def twice(action: str, first: Callable[[], object], then: Callable[[], object]) -> None:
+        await asyncio.to_thread(first)
+        line = await newest(served, action)
+        await asyncio.to_thread(then)
+        with pytest.raises(Conflict) as caught:
+            await asyncio.to_thread(audit.undo, line.key)
+        assert caught.value.code == "moved_on"
+
+    await twice("alias.canary", lambda: versions.names.canary("x", "1", 0.1), lambda: versions.names.canary("x", "2", 0.5))
+    assert served.host.catalog.aliases["default", "x"].canary_share == 0.5  # type: ignore[index]
+    await twice(
+        "schedule.put", lambda: schedules.add(Wish(alias="x", at="08:00")), lambda: schedules.change(1, Wish(alias="x", at="09:00"))
+    )
+    assert [one.minute for one in schedules.every()] == [9 * 60]
+    thresholds = versions.thresholds
+    await twice("gate.set", lambda: thresholds.set(Thresholds(min_score=0.5)), lambda: thresholds.set(Thresholds(min_score=0.9)))
+    assert thresholds.of(TenantId("default")).min_score == 0.9
+
+
+async def test_a_tenant_without_thresholds_follows_the_base_again(engine: Make) -> None:
+    """Taking back a tenant's first thresholds leaves it those of the base, after a restart too, and not an open gate."""
+    served, tenant = engine(), TenantId("acme")
+    thresholds = served.engine.versions.thresholds
+    await asyncio.to_thread(thresholds.set, Thresholds(min_score=0.9))
+    await asyncio.to_thread(lambda: thresholds.set(Thresholds(min_score=0.1), tenant=tenant))
+    await undo(served, "gate.set")
+    assert thresholds.of(tenant).min_score == 0.9
+    assert GateThresholds(served.host).of(tenant).min_score == 0.9
