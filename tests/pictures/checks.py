@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
+    from playwright.sync_api import BrowserContext, ConsoleMessage, Page
 
 LEAST_CONTRAST = 4.5
 MOST_TABS = 400
@@ -14,10 +14,18 @@ SCRIPT = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 
 
 def watch(context: BrowserContext) -> list[str]:
-    """What pages that are opened from now on write to the browser's console as errors; ``faults`` works on those pages."""
+    """What pages that are opened from now on write to the browser's console as errors; ``faults`` works on those pages.
+
+    A sign-in that is refused is a page too, of which the browser notes the 401.
+    """
     errors: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type == "error" and not (message.location["url"].endswith("/login") and "401" in message.text):
+            errors.append(f"console: {message.text}")
+
     context.add_init_script(SCRIPT)
-    context.on("console", lambda message: errors.append(f"console: {message.text}") if message.type == "error" else None)
+    context.on("console", note)
     context.on("weberror", lambda error: errors.append(f"script: {error.error}"))
     return errors
 
