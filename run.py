@@ -8,6 +8,7 @@ import logging
 import socket
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from tomllib import TOMLDecodeError
 
@@ -76,6 +77,7 @@ def serve(settings: Settings, port: socket.socket) -> None:
         if not settings.headless:
             import console  # noqa: PLC0415 - a headless server needs no UI library
 
+            expect_search_for_server()
             console.build(engine, app)
         log_to_stderr()
         config = uvicorn.Config(
@@ -127,6 +129,11 @@ def log_to_stderr() -> None:
     handler.setFormatter(OneLineFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("loradeck").setLevel(logging.INFO)
+
+
+def expect_search_for_server() -> None:
+    """NiceGUI looks through every object for its server, and one of torch's warns of itself when it is looked at."""
+    warnings.filterwarnings("ignore", r"`torch\.distributed\.reduce_op`", FutureWarning)
 
 
 def ready_line(engine: Engine, port: socket.socket) -> str:

@@ -18,6 +18,7 @@ CHAT = {"model": "A", "messages": [{"role": "user", "content": "hi"}]}
 ROUTES: dict[tuple[str, str], tuple[str, int]] = {
     # (method, path): (who may call it once there are accounts, status of the bare call in local mode)
     ("GET", "/health"): ("anyone", 200),
+    ("HEAD", "/health"): ("anyone", 200),
     ("GET", "/metrics"): ("overseer", 200),
     ("POST", "/v1/chat/completions"): ("tenant", 400),
     ("POST", "/v1/completions"): ("tenant", 400),
