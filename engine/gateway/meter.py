@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from engine.allowance import UNLIMITED, Allowance, Headroom, Use
 from engine.errors import InvalidRequest, Overloaded
 from engine.gateway.month import Month, month_left_s
-from engine.gateway.window import Entry, Window
+from engine.gateway.window import SPAN_S, Entry, Window
 
 if TYPE_CHECKING:
     from engine.errors import LoradeckError
 
 FULL_QUEUE_S = 1.0
 """After how long it makes sense to try a full queue again."""
+DAY_S, SHOWN_IN_DAYS_S = 86400.0, 999.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class Meter:
         """Why this call may not come in now; None when it may. Changes nothing but what time has changed."""
         self._window.pass_time(now.s)
         self.month.pass_time(now.unix)
-        checks = (self._most_output, self._queue, self._requests, self._tokens, self._monthly)
+        checks = (self._most_output, self._running, self._queue, self._requests, self._tokens, self._monthly)
         return next((refusal for check in checks if (refusal := check(demand, now)) is not None), None)
 
     def take(self, demand: Demand, now: Now) -> Entry:
@@ -103,6 +104,11 @@ class Meter:
             message, code="max_tokens_over_limit", param="max_tokens", expected=f"at most {most}", found=demand.most_output
         )
 
+    def _running(self, _demand: Demand, _now: Now) -> LoradeckError | None:
+        if self.allowance.max_running != 0:
+            return None
+        return self._refuse("rate_limit_exceeded", "max_running", "none may run, so this would wait for ever", SPAN_S)
+
     def _queue(self, demand: Demand, _now: Now) -> LoradeckError | None:
         most = self.allowance.max_waiting
         if most is None or self.waiting + demand.prompts <= most:
@@ -138,8 +144,12 @@ class Meter:
         return self._refuse("insufficient_quota", "monthly_tokens", what, month_left_s(now.unix))
 
     def _refuse(self, code: str, param: str, what: str, wait_s: float) -> Overloaded:
-        message = f"The limit of {self.scope} is reached: {what}. Try again in {wait_s:.3g} s."
+        message = f"The limit of {self.scope} is reached: {what}. Try again in {_shown(wait_s)}."
         return Overloaded(message, code=code, param=param, retry_after_s=wait_s, scope=self.scope)
+
+
+def _shown(wait_s: float) -> str:
+    return f"{wait_s:.3g} s" if wait_s < SHOWN_IN_DAYS_S else f"{wait_s / DAY_S:.1f} days"
 
 
 def _requests_of(entry: Entry) -> int:

@@ -215,6 +215,15 @@ async def test_an_admin_of_one_tenant_stays_in_it(doors: Doors) -> None:
     assert [each["id"] for each in (await doors.call("GET", "/api/tenants", key)).json()["tenants"]] == ["acme"]
 
 
+async def test_a_change_that_is_refused_changes_nothing(doors: Doors) -> None:
+    """With a password that will not do, the role of the same body is not given either."""
+    tenants, key = doors.engine.tenants, doors.keys["admin"]
+    tenants.users.add("rita", PASSWORD, role="viewer", tenant=RIVAL)
+    refused = await doors.call("PATCH", "/api/users/rita", key, json={"role": "admin", "tenant": RIVAL, "password": "short"})
+    assert refused.status_code == 400
+    assert tenants.directory.users["rita"].role == "viewer"
+
+
 async def test_secrets_are_shown_once_and_kept_nowhere(doors: Doors, tmp_path: Path) -> None:
     """A key's secret is in the answer to its making; not in the list, the audit log or the database."""
     made = (await doors.call("POST", "/api/keys", doors.keys["admin"], json={"name": "ci", "tenant": "acme", "role": None})).json()

@@ -157,6 +157,19 @@ def test_the_queue_is_bounded() -> None:
     assert gate.num_waiting(ACME) == 2
 
 
+def test_where_none_may_run_none_waits() -> None:
+    """A limit of no running request is a refusal, and counts nothing; what is hours away is told in days."""
+    early = datetime(2026, 11, 3, tzinfo=UTC).timestamp()
+    gate = gate_of(Time(unix=early), {ACME: Allowance(max_running=0, requests_per_minute=1)})
+    refusal = refused(gate, ask())
+    assert isinstance(refusal, Overloaded)
+    assert (refusal.code, refusal.param) == ("rate_limit_exceeded", "max_running")
+    gate.set_allowances({ACME: Allowance(requests_per_minute=1)}, {})
+    one(gate, ask())
+    gate.set_allowances({ACME: Allowance(monthly_tokens=1)}, {})
+    assert refused(gate, ask()).message.endswith(" days.")
+
+
 def test_a_month_ends() -> None:
     """The budget counts what was used before a restart and what is under way, and begins anew with the month."""
     time = Time()
