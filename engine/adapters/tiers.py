@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from engine.adapters.origin import HttpOrigin
     from engine.adapters.pack import PackedAdapter
+
+log = logging.getLogger("loradeck.adapters")
 
 
 class HostTier:
@@ -161,10 +164,13 @@ class DiskTier:
             self.away.rmdir()
 
     def delete(self, adapter: AdapterId) -> None:
-        """Remove an image; nothing happens when there is none."""
+        """Remove an image; nothing happens when there is none. One that cannot be removed stays until a sweep."""
         self.origins.pop(adapter, None)
-        (self.away / self.path(adapter).name).unlink(missing_ok=True)
-        self.path(adapter).unlink(missing_ok=True)
+        for path in (self.away / self.path(adapter).name, self.path(adapter)):
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:  # a folder that is read-only says so of a file that is not there, too
+                log.warning("image %s was not removed: %s", path.name, error.strerror)
 
     def _has_sound(self, packed: PackedAdapter) -> bool:
         if not self.path(packed.id).exists():

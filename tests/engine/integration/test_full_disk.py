@@ -147,3 +147,22 @@ async def test_no_room_for_an_upload_or_an_archive(served: Served, monkeypatch: 
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "disk_full")
     assert not list(served.engine.operations.uploads.glob("*"))
     await asyncio.to_thread(retirement.archive, "x@1")
+
+
+async def test_images_that_may_only_be_read(served: Served, tiny_base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusal says so, though a read-only folder says it of files that are not there as well; what served goes on."""
+    steady = await served.add("steady", AdapterRecipe(seed=41))
+    before = images(served)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    folder = served.folder("new", AdapterRecipe(seed=42))
+    with monkeypatch.context() as patch:
+        patch.setattr(image.tempfile, "mkstemp", refuse)
+        patch.setattr(Path, "unlink", refuse)
+        with pytest.raises(RegistryUnavailable, match="Read-only"):
+            await served.register(folder, "new")
+        assert (await served.ask("steady")).ids == expected(tiny_base, steady)
+    assert images(served) == before
+    await served.register(folder, "new")
