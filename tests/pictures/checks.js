@@ -109,7 +109,7 @@
   // As often as Tab may have to be pressed: once for each place where it can stop, and for the page's own edge. What comes later is not asked for.
   function stops() {
     const found = all(`${ACTS}, [tabindex]`);
-    for (const el of found) el.awaited = true;
+    for (const el of found) el.awaited = !el.disabled;
     return found.length + 4;
   }
 
