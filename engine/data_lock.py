@@ -24,9 +24,13 @@ class DataLock:
         self._file: int | None = None
 
     def take(self) -> None:
-        """Raises BaseRefused naming the process that has the folder."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(self._folder / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Raises BaseRefused naming the process that has the folder, or why nothing can be written there."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            file = os.open(self._folder / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            message = f"The data folder {self._folder} cannot be written: {error.strerror}. Make it writable, or name another with --data."
+            raise BaseRefused(message, code="data_unwritable", param="data", found=str(self._folder)) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

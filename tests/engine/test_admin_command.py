@@ -10,6 +10,7 @@ import pytest
 
 from engine.admin.accounts import accounts, has_admin
 from engine.data_lock import DataLock
+from engine.errors import BaseRefused
 from engine.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,3 +58,11 @@ def test_not_beside_a_server(tmp_path: Path) -> None:
         assert (status, error.count("\n")) == (1, 1)
     finally:
         lock.give_back()
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """A refusal that names the folder and the setting, and no traceback."""
+    (tmp_path / "file").write_text("here already")
+    with pytest.raises(BaseRefused, match="cannot be written") as refusal:
+        DataLock(tmp_path / "file" / "data").take()
+    assert (refusal.value.code, refusal.value.param) == ("data_unwritable", "data")
