@@ -29,6 +29,7 @@ from engine.memory.reclaim import Floors, Reclaimer
 from engine.model_host import HostParts, ModelHost
 from engine.models.config import read_spec
 from engine.models.decoder import DecoderModel
+from engine.names import check_base_name
 from engine.registry import bases
 from engine.registry.catalog import Catalog
 from engine.registry.journal import import_journal
@@ -212,6 +213,7 @@ def connect(host: ModelHost) -> None:
     )
     parts.catalog.store.on_late_commit = lambda: host.post(host.lifecycle.align)
     import_journal(residency.disk.folder, parts.catalog)
+    check_base_name(parts.spec.name, parts.catalog.aliases)
     parts.catalog.store.write(lambda session: bases.seen(session, parts.spec, source=parts.base_root, by=SYSTEM.name))
     kept = {record.id: record for record in parts.catalog.records.values() if parts.catalog.keeps(record.id)}
     residency.disk.sweep(kept, before=lambda adapter: unowned_id(kept[adapter].digest, base_digest=kept[adapter].base_digest))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from engine.errors import InvalidRequest
+from engine.errors import BaseRefused, InvalidRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from engine.alias import AliasName
 
 ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}(/[A-Za-z0-9][A-Za-z0-9._:@-]{0,63}){0,2}")
 
@@ -22,3 +24,14 @@ def check_alias(alias: str, *, reserved: Iterable[str] = ()) -> str:
         message = f"{alias!r} is the name of a base; choose another alias."
         raise InvalidRequest(message, code="invalid_alias", param="alias", found=alias)
     return alias
+
+
+def check_base_name(base: str, aliases: Iterable[AliasName]) -> None:
+    """Raises BaseRefused where an alias has the name: the base would answer in the adapter's place."""
+    taken = next((alias for alias in aliases if alias.name == base), None)
+    if taken is not None:
+        message = (
+            f"The base's name {base!r} is an alias of tenant {taken.tenant!r}. Rename the base's folder, or withdraw the alias "
+            "while another base serves."
+        )
+        raise BaseRefused(message, code="base_name_taken", param="base", found=base)

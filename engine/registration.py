@@ -226,9 +226,9 @@ class Registrar:
             done = host.catalog.register(*[proven(one) for one in new], caller=caller, also=also)
             return host.call(lambda: [(one, host.lifecycle.point(one.before, one.alias)) for one in done])
 
-    def check_scores(self, alias: AliasName, adapter: AdapterId, scores: Scores | None) -> None:
-        """Raises AdapterRefused when they would not do."""
-        self.admission.check_scores(alias, adapter, scores)
+    def check_declared(self, alias: AliasName, parsed: ParsedAdapter) -> None:
+        """Raises AdapterRefused where what its file says of itself will not do."""
+        self.admission.check_declared(alias, parsed)
 
     def report(self, record: VersionRecord, scores: Scores | None, alias: AliasName) -> ValidationReport:
         """What is shown and stored of a version's checks. Raises AdapterRefused by the first that failed."""

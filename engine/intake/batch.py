@@ -92,7 +92,7 @@ class Batch:
         judged = self._read(row)
         if judged.parsed is not None:
             try:
-                self._registrar.check_scores(_alias(row), judged.parsed.id, judged.parsed.scores)
+                self._registrar.check_declared(_alias(row), judged.parsed)
             except LoradeckError as error:
                 return self._rejected(row, error)
         return judged

@@ -11,12 +11,13 @@ from engine.errors import AdapterRefused, RegistryUnavailable
 from engine.registry import audit, reports
 from engine.registry.alias_words import alias_subject
 from engine.report import GateReport, Scores
-from engine.versions.gate import Findings, judge, judge_scores, refusal_of
+from engine.versions.gate import Findings, judge, judge_numbers, judge_scores, refusal_of
 from engine.versions.gate import refused as refused_report
 
 if TYPE_CHECKING:
     from sqlmodel import Session
 
+    from engine.adapters.peft import ParsedAdapter
     from engine.alias import AliasName
     from engine.caller import Caller
     from engine.ids import AdapterId
@@ -49,6 +50,7 @@ class Admission:
             base_digest=record.base_digest,
             base_proof=record.base_proof,
             no_effect_expected=record.no_effect_expected,
+            replaces_effect=self._replaces_effect(record.id, alias),
             is_proven=bool(record.fingerprint),
             scores=scores,
         )
@@ -59,10 +61,11 @@ class Admission:
             raise refusal
         return report
 
-    def check_scores(self, alias: AliasName, adapter: AdapterId, scores: Scores | None) -> None:
-        """The part that needs no record yet. Raises AdapterRefused."""
-        checks = judge_scores(scores, thresholds=self._thresholds.of(alias.tenant), replaced=self._replaced(adapter, alias))
-        refusal = refusal_of(GateReport(checks=checks, judged_unix=time.time()))
+    def check_declared(self, alias: AliasName, parsed: ParsedAdapter) -> None:
+        """The part that needs no record yet: what its file says of itself. Raises AdapterRefused."""
+        numbers = judge_numbers(no_effect=parsed.no_effect, replaces_effect=self._replaces_effect(parsed.id, alias))
+        scores = judge_scores(parsed.scores, thresholds=self._thresholds.of(alias.tenant), replaced=self._replaced(parsed.id, alias))
+        refusal = refusal_of(GateReport(checks=(numbers, *scores), judged_unix=time.time()))
         if refusal is not None:
             raise refusal
 
@@ -105,6 +108,13 @@ class Admission:
             return None, None
         key, number = stored
         return None if record is None else replace(record, key=key, line=alias.name, number=number, state="rejected"), number
+
+    def _replaces_effect(self, adapter: AdapterId, alias: AliasName) -> bool:
+        current = self._host.catalog.aliases.get(alias)
+        if current is None or current.adapter == adapter:
+            return False
+        record = self._host.catalog.versions.get(current.adapter)
+        return record is not None and not record.no_effect_expected
 
     def _replaced(self, adapter: AdapterId, alias: AliasName) -> Scores | None:
         current = self._host.catalog.aliases.get(alias)

@@ -17,6 +17,7 @@ CHECK_OF: dict[str, CheckName] = {
     "record_mismatch": "base",
     "non_finite": "numbers",
     "dtype_overflow": "numbers",
+    "all_zero": "numbers",
     "no_effect": "effect",
     "score_too_low": "score",
     "score_missing": "score",
@@ -24,7 +25,7 @@ CHECK_OF: dict[str, CheckName] = {
 }
 """Which check a refusal's code belongs to; any other is the schema's."""
 EFFECT_EXPECTED = "logits differ from the base's"
-NOTHING_DECLARED = "B not all zero, or declared so"
+FINITE = "finite, B not all zero"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +36,14 @@ class Findings:
     base_digest: str
     base_proof: str
     no_effect_expected: bool
+    replaces_effect: bool
+    """Whether its alias leads to a version that changes answers."""
     is_proven: bool
     scores: Scores | None
 
 
 def judge(found: Findings, *, thresholds: Thresholds, replaced: Scores | None, now_unix: float) -> GateReport:
     """The report of a folder that parsed. ``replaced`` is the score of the version whose place it takes."""
-    numbers = "finite; changes nothing, as its file declares" if found.no_effect_expected else "finite, B not all zero"
     later = Check(name="effect", verdict="pending", expected=EFFECT_EXPECTED, found="looked at when it first comes to the device")
     return GateReport(
         checks=(
@@ -52,12 +54,22 @@ def judge(found: Findings, *, thresholds: Thresholds, replaced: Scores | None, n
                 expected=found.base_digest,
                 found="its record names it" if found.base_proof == "recorded" else "declared, not proven",
             ),
-            Check(name="numbers", verdict="warned" if found.no_effect_expected else "passed", expected=NOTHING_DECLARED, found=numbers),
+            judge_numbers(no_effect=found.no_effect_expected, replaces_effect=found.replaces_effect),
             effect_passed() if found.is_proven else later,
             *judge_scores(found.scores, thresholds=thresholds, replaced=replaced),
         ),
         judged_unix=now_unix,
     )
+
+
+def judge_numbers(*, no_effect: bool, replaces_effect: bool) -> Check:
+    """Finite ones. A fresh training's B of zeros may serve under a name of its own, never in the place of what changes answers."""
+    if not no_effect:
+        return Check(name="numbers", verdict="passed", expected=FINITE, found=FINITE)
+    found = "its file changes nothing: alpha is 0, or B all zero"
+    if replaces_effect:
+        return Check(name="numbers", verdict="failed", expected=FINITE, found=found, code="all_zero")
+    return Check(name="numbers", verdict="warned", expected=FINITE, found=found)
 
 
 def effect_passed() -> Check:
@@ -91,7 +103,8 @@ def refusal_of(report: GateReport) -> AdapterRefused | None:
     if failed is None:
         return None
     message = f"The gate's check {failed.name!r} failed: expected {failed.expected}, found {failed.found}."
-    return AdapterRefused(message, code=failed.code, param="training.json:scores", expected=failed.expected, found=failed.found)
+    param = "lora_B" if failed.name == "numbers" else "training.json:scores"
+    return AdapterRefused(message, code=failed.code, param=param, expected=failed.expected, found=failed.found)
 
 
 def _score(scores: Scores | None, thresholds: Thresholds) -> Check:

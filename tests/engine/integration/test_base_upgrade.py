@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from engine.caller import LOCAL
-from engine.errors import Conflict, ModelNotFound
+from engine.errors import BaseRefused, Conflict, ModelNotFound
 from engine.intake import work
 from engine.intake.importing import Import
 from engine.intake.upgrade import read_base
@@ -100,6 +100,17 @@ async def test_a_new_base_serves_no_adapter_of_the_old_one(tiny_base: Path, tmp_
 
 
 UPGRADE = Import(kind="base")
+
+
+async def test_a_base_never_answers_in_an_adapters_place(tiny_base: Path, tmp_path: Path) -> None:
+    """A base whose name an alias has is refused at the start, which names both."""
+    data = tmp_path / "data"
+    other = tiny.write_base(data / "other", tiny.TINY_2)
+    with serve(tiny_base, data) as served:
+        await served.add("other", AdapterRecipe(seed=1))
+    with pytest.raises(BaseRefused, match="'other' is an alias of tenant 'default'") as caught, serve(other, data):
+        pass
+    assert (caught.value.code, caught.value.param) == ("base_name_taken", "base")
 
 
 async def old_names(base: Path, data: Path, count: int) -> list[Path]:

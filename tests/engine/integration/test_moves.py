@@ -39,6 +39,7 @@ BAD: dict[str, tuple[Callable[[Served], Path], str]] = {
     "shape": (lambda served: bent(served, "half", lambda folder: edit_tensors(folder, lambda tensors: tensors.pop(Q0))), "missing_pair"),
     "worse": (lambda served: scored(served.folder("worse", AdapterRecipe(seed=3)), 0.5), "score_dropped"),
     "unscored": (lambda served: served.folder("unscored", AdapterRecipe(seed=4)), "score_missing"),
+    "zero": (lambda served: scored(served.folder("zero", AdapterRecipe(seed=5, alpha=0)), 0.9), "all_zero"),
     "faint": (lambda served: scored(served.folder("faint", AdapterRecipe(seed=5, std=1e-6)), 0.9), "no_effect"),
 }
 """A folder, and the code of its refusal."""
@@ -77,7 +78,7 @@ class Load:
 
 
 async def test_a_bad_version_is_refused_and_a_good_one_moves_and_rolls_back_under_load(engine: Make, tiny_base: Path) -> None:
-    """Five bad versions are refused behind a live alias; a good one moves and rolls back six times.
+    """Six bad versions are refused behind a live alias; a good one moves and rolls back six times.
 
     Every answer is the oracle's of the version that its stream names, none fails, and none waits for its adapter.
     """

@@ -15,7 +15,15 @@ def report(
     scores: Scores | None = None, thresholds: Thresholds | None = None, replaced: Scores | None = None, *, is_proven: bool = True
 ) -> GateReport:
     """Of a healthy folder."""
-    found = Findings(matched=4, base_digest="d" * 64, base_proof="recorded", no_effect_expected=False, is_proven=is_proven, scores=scores)
+    found = Findings(
+        matched=4,
+        base_digest="d" * 64,
+        base_proof="recorded",
+        no_effect_expected=False,
+        replaces_effect=True,
+        is_proven=is_proven,
+        scores=scores,
+    )
     return judge(found, thresholds=thresholds or Thresholds(), replaced=replaced, now_unix=5.0)
 
 
