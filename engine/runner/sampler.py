@@ -54,28 +54,33 @@ def _with_bias(logits: Tensor, sequences: Seq[Sequence]) -> Tensor:
 
 
 def _draw(row: Tensor, sequence: Sequence) -> int:
-    """Inverse transform over the kept candidates, best first, with one uniform number a position."""
+    """Inverse transform over the kept candidates with one uniform number a position.
+
+    They lie in the order of their ids: among thousands of nearly equal logits the order by value changes with the last bits, which other
+    rows of a step may move, and then the same number would draw another token.
+    """
     params = sequence.request.sampling
     values, ids = _candidates(row, params)
-    weights = (values - values[0]).double().exp()
-    cumulative = weights.cumsum(0)
-    total = float(cumulative[-1])
+    weights = (values - values.max()).double().exp()
     if params.top_p < 1.0:
-        kept = int(torch.searchsorted(cumulative, params.top_p * _mass(row, params, values, total)).item()) + 1
-        kept = min(kept, len(cumulative))
-        cumulative = cumulative[:kept]
-        total = float(cumulative[-1])
-    chosen = int(torch.searchsorted(cumulative, _uniform(sequence) * total, right=True).item())
-    return int(ids[min(chosen, len(cumulative) - 1)])
+        cumulative = weights.cumsum(0)
+        kept = int(torch.searchsorted(cumulative, params.top_p * _mass(row, params, values, float(cumulative[-1]))).item()) + 1
+        weights, ids = weights[:kept], ids[:kept]
+    ids, order = ids.sort()
+    cumulative = weights[order].cumsum(0)
+    chosen = int(torch.searchsorted(cumulative, _uniform(sequence) * float(cumulative[-1]), right=True).item())
+    return int(ids[min(chosen, len(ids) - 1)])
 
 
 def _candidates(row: Tensor, params: SamplingParams) -> tuple[Tensor, Tensor]:
-    """Scaled logits, best first, and their ids: the top k, or as many as the nucleus can need."""
+    """Scaled logits and their ids: the top k, or as many as the nucleus can need, best first; else all."""
     scaled = row / params.temperature
     size = scaled.shape[0]
     if 0 < params.top_k < size:
         return scaled.topk(params.top_k)
-    if params.top_p < 1.0 and size > NUCLEUS_GUESS:
+    if params.top_p == 1.0:
+        return scaled, torch.arange(size, device=row.device)
+    if size > NUCLEUS_GUESS:
         values, ids = scaled.topk(NUCLEUS_GUESS)
         if float((values - scaled.logsumexp(0)).exp().sum()) >= params.top_p:
             return values, ids
