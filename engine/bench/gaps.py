@@ -42,6 +42,8 @@ class SteadyStreams:
     def __init__(self, engine: Engine, traffic: Traffic) -> None:
         self.gaps: list[Gap] = []
         """Of streams that have ended; all of them once ``running`` is left."""
+        self.joins: list[tuple[float, float]] = []
+        """From each question to its first token: what a gap shows then is the prompts of the rows that ask again."""
         self._num_tokens = 0
         self._alarms: list[tuple[int, asyncio.Event]] = []
         self._engine = engine
@@ -69,6 +71,7 @@ class SteadyStreams:
 
     async def _row(self, prompt: tuple[int, ...], started: asyncio.Event) -> None:
         while True:
+            asked_s = time.perf_counter()
             stream = self._engine.submit(greedy_request(self._engine.base_name, prompt, self._traffic.new_tokens))
             token_s: list[float] = []
             try:
@@ -79,6 +82,7 @@ class SteadyStreams:
                     started.set()
             finally:
                 stream.cancel()
+                self.joins.append((asked_s, token_s[0] if token_s else time.perf_counter()))
                 self.gaps += [Gap(since_s=before, until_s=after) for before, after in pairwise(token_s)]
 
     def _count(self) -> None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-    from engine.bench.gaps import Gap
     from engine.bench.rig import Rig
     from engine.control import ControlOutcome
     from engine.engine import Engine
@@ -44,12 +43,12 @@ def load(rig: Rig) -> list[Figure]:
         say(f"loading alone, {rig.options.loads} times from each tier")
         alone = {tier: [mover.move(tier) for _ in range(rig.options.loads)] for tier in TIERS}
         say("loading beside streams")
-        windows, gaps = asyncio.run(_beside(rig, engine, mover))
+        windows, streams = asyncio.run(_beside(rig, engine, mover))
     return [
         Figure(key="adapter_bytes", label="the adapter: rank 64 on all seven modules", value=mover.num_bytes, unit="B"),
         Figure(key="page_cache", label="page cache before a load from disk", value="dropped" if mover.drops_cache else "warm"),
         *(figure for tier, records in alone.items() for figure in _phase_figures(tier, records)),
-        *_gap_figures(windows, gaps),
+        *_gap_figures(windows, streams),
     ]
 
 
@@ -96,8 +95,8 @@ def record_of(outcome: ControlOutcome) -> LoadRecord:
     return record
 
 
-async def _beside(rig: Rig, engine: Engine, mover: Mover) -> tuple[dict[str, list[Window]], list[Gap]]:
-    """Loads from both tiers in turn while streams run: windows in clock seconds by what happened, and all gaps."""
+async def _beside(rig: Rig, engine: Engine, mover: Mover) -> tuple[dict[str, list[Window]], SteadyStreams]:
+    """Loads from both tiers in turn while streams run: windows in clock seconds by what happened, and the streams with their gaps."""
     context = rig.spec.max_position - rig.options.prompt_tokens
     streams = SteadyStreams(engine, dataclasses.replace(rig.traffic(0), new_tokens=min(STREAM_TOKENS, context)))
     windows: dict[str, list[Window]] = defaultdict(list)
@@ -114,7 +113,7 @@ async def _beside(rig: Rig, engine: Engine, mover: Mover) -> tuple[dict[str, lis
                 record = record_of(await asyncio.wrap_future(mover.warm()))
                 windows[tier].append((record.asked_s, record.asked_s + record.total_s))
                 await streams.steps(QUIET_STEPS)
-    return windows, streams.gaps
+    return windows, streams
 
 
 def _phase_figures(tier: From, records: Sequence[LoadRecord]) -> Iterator[Figure]:
@@ -131,8 +130,13 @@ def _phase_figures(tier: From, records: Sequence[LoadRecord]) -> Iterator[Figure
         )  # fmt: skip
 
 
-def _gap_figures(windows: dict[str, list[Window]], gaps: Sequence[Gap]) -> Iterator[Figure]:
-    """Gaps while nothing happened, then while something did: longest, p99, and by how many quiet steps longer."""
+def _gap_figures(windows: dict[str, list[Window]], streams: SteadyStreams) -> Iterator[Figure]:
+    """Gaps while nothing happened, then while something did: longest, p99, and by how many quiet steps longer.
+
+    Rows that end ask again, and a step that runs their prompts is several long: such gaps are told apart, whatever else went on.
+    """
+    joining = [gap for gap in streams.gaps if any(map(gap.meets, streams.joins))]
+    gaps = [gap for gap in streams.gaps if not any(map(gap.meets, streams.joins))]
     _, quiet = split(gaps, [window for some in windows.values() for window in some])
     step_s = percentile(quiet, 0.5)
     yield Figure(key="beside.step_ms", label="quiet: median gap, one step", value=_ms(step_s), unit="ms")
@@ -147,6 +151,7 @@ def _gap_figures(windows: dict[str, list[Window]], gaps: Sequence[Gap]) -> Itera
             key=f"beside.{kind}.typical_change_steps", label=f"{label}: longest gap less one step, median of {len(known)}",
             value=_change(typical, step_s), unit="steps",
         )  # fmt: skip
+    yield from _gaps_of("join", "rows that ask again", [gap.seconds for gap in joining], step_s)
 
 
 def _gaps_of(kind: str, label: str, gaps: Sequence[float], step_s: float | None) -> Iterator[Figure]:
