@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from console.actions import Actions
     from console.feed import Feed
-    from engine import RequestRecord, Residency, SamplingParams, StepRecord, TokenStream
+    from engine import AdapterId, RequestRecord, Residency, SamplingParams, StepRecord, TokenStream
 
 LaneState = Literal["waiting", "streaming", "finished", "failed"]
 
@@ -28,8 +28,11 @@ class LaneRun:
     prompt: str
     request: RequestId
     prompt_ids: tuple[int, ...] = ()
+    adapter: AdapterId | None = None
+    """The version that answers, where the name has a canary maybe that; None for the base, and before it is sent."""
+    by_canary: bool = False
     tier_at_arrival: Residency | None = None
-    """None for the base."""
+    """Of that version, as the engine found it once the request ended, until then as we saw it; None for the base."""
     state: LaneState = "waiting"
     text: str = ""
     token_ids: list[int] = field(default_factory=list)
@@ -123,9 +126,7 @@ class Batch:
 
     async def _prepare(self, asked: Sequence[tuple[str, str]]) -> None:
         for model, prompt in asked:
-            row = self._feed.adapter(model)
-            request = RequestId(f"play-{secrets.token_hex(6)}")
-            self.lanes.append(LaneRun(model=model, prompt=prompt, request=request, tier_at_arrival=row.tier if row else None))
+            self.lanes.append(LaneRun(model=model, prompt=prompt, request=RequestId(f"play-{secrets.token_hex(6)}")))
         await asyncio.gather(*(self._render(lane) for lane in self.lanes))
         self._began_s = time.perf_counter()
 
@@ -144,6 +145,9 @@ class Batch:
         except LoradeckError as error:
             lane.state, lane.error = "failed", error.message
             return None
+        lane.adapter, lane.by_canary = stream.target.adapter, stream.target.stable is not None
+        row = None if lane.adapter is None else self._feed.adapter(lane.adapter)
+        lane.tier_at_arrival = row.tier if row else None
         self._streams.append(stream)
         return stream
 
@@ -162,6 +166,9 @@ class Batch:
         finally:
             stream.cancel()
         lane.record = stream.record
+        if lane.record is not None:
+            lane.by_canary = stream.target.stable is not None
+            lane.adapter, lane.tier_at_arrival = lane.record.adapter, lane.record.tier_at_arrival
         lane.state = "finished"
 
     def _end(self) -> None:
@@ -176,7 +183,7 @@ def agreement(together: Batch, alone: Batch) -> tuple[int, int, list[int]]:
         if (
             one.state == other.state == "finished"
             and "cancelled" not in {one.finish, other.finish}
-            and (one.model, one.prompt) == (other.model, other.prompt)
+            and (one.adapter, one.prompt) == (other.adapter, other.prompt)
         ):
             compared += 1
             if one.token_ids != other.token_ids:

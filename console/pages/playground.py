@@ -142,7 +142,7 @@ class Bench:
         if self._busy is not None or self._together is None:
             return
         self._alone = Batch(self._actions, self._feed, self._together.sampling)
-        await self._follow(self._alone, self._alone.one_at_a_time([(run.model, run.prompt) for run in self._together.lanes]))
+        await self._follow(self._alone, self._alone.one_at_a_time([(run.adapter or run.model, run.prompt) for run in self._together.lanes]))
 
     async def _follow(self, batch: Batch, work: object) -> None:
         self._show_buttons()

@@ -93,12 +93,12 @@ class Lane:
         say(self._finish, "failed" if run.error else run.finish)
 
     def place(self, run: LaneRun | None) -> None:
-        """Tier (at arrival, once sent), pin and digest of its adapter."""
-        row = self._feed.adapter(self.model)
+        """Tier (at arrival, once sent), pin and digest of the version that its name leads to or, once sent, that answers."""
+        row = self._feed.adapter(run.adapter if run is not None and run.adapter is not None else self.model)
         tier = run.tier_at_arrival if run else row.tier if row else None
         pin = icon_svg("pinned", "violet") if row and row.pinned else ""
         self._facts.content = (icon_svg(tier) if tier else "") + pin
-        say(self._tier, tier or "base")
+        say(self._tier, (tier or "base") + (", canary" if run is not None and run.by_canary else ""))
         say(self._digest, fmt.digest(row.id) if row else "")
 
     def _pick(self) -> None:

@@ -73,6 +73,8 @@ class ScriptedEngine:
         self.open_step: tuple[float, list[StepRow]] | None = None
         self.subtract_bytes = 0
         self.calls: list[tuple[str, str]] = []
+        self.canaries: dict[str, str] = {}
+        """Names whose requests go to another version."""
         self.rows: dict[AdapterId, AdapterRow] = {}
         for index in range(num_adapters):
             row = made_up(index)
@@ -363,4 +365,7 @@ class ScriptedEngine:
         """A stream at the scripted pace."""
         self.calls.append(("submit", request.model))
         row = None if request.model == self.base_name else self._find(request.model)
-        return Stream(self, request, Target(name=request.model, adapter=row.id if row else None, alias=row.alias if row else None))
+        target = Target(name=request.model, adapter=row.id if row else None, alias=row.alias if row else None)
+        if row and self.canaries.get(request.model):
+            target = dataclasses.replace(target, adapter=self._find(self.canaries[request.model]).id, stable=row.id)
+        return Stream(self, request, target)

@@ -52,7 +52,7 @@ class Stream:
         cold = 0.3 if row and row.tier not in {"device", "loading"} else 0.0
         await asyncio.sleep(0.05 + cold)
         first = time.perf_counter()
-        seed = int(hashlib.sha256(f"{self.request.model}{self.request.prompt_ids}".encode()).hexdigest()[:6], 16)
+        seed = int(hashlib.sha256(f"{self.target.adapter}{self.request.prompt_ids}".encode()).hexdigest()[:6], 16)
         asked = self.request.sampling.max_tokens
         length = min(asked, 20 + seed % 60) if asked <= LONG else asked
         finish, first_step, made = "length" if length == self.request.sampling.max_tokens else "stop", 0, 0

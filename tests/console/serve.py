@@ -47,6 +47,11 @@ def main(port: int, data: Path, flags: set[str]) -> None:
     def limit(tenant: str) -> int | None:
         return engine.tenants.limits(tenant).requests_per_minute
 
+    @app.get("/poke/canary")
+    def canary(of: str, to: str) -> str:
+        engine.canaries[of] = to
+        return "ok"
+
     @app.get("/poke/calls")
     def calls() -> list[tuple[str, str]]:
         return engine.calls

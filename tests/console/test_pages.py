@@ -238,6 +238,24 @@ def test_a_batch_runs_and_equals_its_lanes_alone(visit: Visit) -> None:
     assert page.locator(".sums").inner_text().count("×") == 1
 
 
+def test_a_lane_shows_the_version_that_answered(visit: Visit, site: str) -> None:
+    """A name with a canary: the lane has the canary's digest and says so, and running alone means the same version."""
+    page = visit("/playground")
+    lanes = page.locator(".lane-list .lane")
+    first, second, *_ = page.locator(".lane-name").all_text_contents()
+    digest = lanes.nth(1).locator(".code").inner_text()
+    assert lanes.nth(0).locator(".code").inner_text() != digest
+    httpx.get(f"{site}/poke/canary", params={"of": first, "to": second})
+    page.get_by_label("max tokens").fill("12")
+    page.get_by_role("button", name="Run").click()
+    lanes.nth(0).get_by_text("canary").wait_for()
+    assert lanes.nth(0).locator(".code").inner_text() == digest
+    assert page.locator(".lane-list").get_by_text("canary").count() == 1
+    httpx.get(f"{site}/poke/canary", params={"of": first, "to": ""})
+    page.get_by_role("button", name="Measure one at a time").click()
+    page.get_by_text("8 of 8 finished lanes equal to running alone").wait_for(timeout=20_000)
+
+
 def test_a_batch_stops_with_escape(visit: Visit) -> None:
     """What was cancelled says so."""
     page = visit("/playground")
