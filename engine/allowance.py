@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from engine.errors import InvalidRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,23 @@ class Allowance:
 
 
 UNLIMITED = Allowance()
+
+
+class Excess(NamedTuple):
+    """What one request needs of a limit that it is over even when nothing else runs."""
+
+    scope: str
+    """``tenant acme`` or ``key 3f…``."""
+    limit: Literal["max_kv_pages", "max_adapter_pages"]
+    needed: int
+    most: int
+
+    def refusal(self) -> InvalidRequest:
+        """It names the limit and both numbers: waiting does not help."""
+        what = "keys and values" if self.limit == "max_kv_pages" else "its adapter"
+        message = f"The request needs {self.needed} pages for {what}; {self.scope} may hold {self.most}."
+        code = f"{self.limit.removeprefix('max_')}_over_limit"
+        return InvalidRequest(message, code=code, param=self.limit, expected=f"at most {self.most}", found=self.needed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -153,10 +153,12 @@ class Requests:
             fairness.preempted(by=by.tenant, of=sequence.tenant, now_s=now_s)
             event = RequestPreempted(at_unix=time.time(), request=sequence.request.id, tenant=sequence.tenant, pages=pages)
             self._host.publisher.record_event(event)
-        if plan.stranded:
-            message = "The memory left beside pinned adapters and within its tenant's limits cannot hold this request any more."
-            gone = {sequence.request.id for sequence in plan.stranded}
-            self.fail([stream for stream in self._live if stream.request.id in gone], Overloaded(message, code="kv_pages"))
+        for sequence in plan.stranded:
+            kv_pages = self._host.parts.arena.layout.pages_for(sequence.num_tokens)
+            excess = self._host.scheduler.allowances.excess_of(sequence, kv_pages)
+            message = "The memory left beside pinned adapters cannot hold this request any more."
+            error = Overloaded(message, code="kv_pages") if excess is None else excess.refusal()
+            self.fail([stream for stream in self._live if stream.request.id == sequence.request.id], error)
 
     def _tell_apart(self, stream: TokenStream) -> None:
         """Two requests under way never have one id: clients choose theirs, and none may learn or block another's."""

@@ -22,8 +22,8 @@ MAX_CHOICES = 16
 
 def queue_all(asked: Sequence[tuple[Request, Target]], host: ModelHost, loop: EngineLoop, gate: Gate) -> list[TokenStream]:
     """Queue the requests of one call, or none of them. Raises InvalidRequest or Overloaded; call it on an asyncio loop."""
-    for request, _ in asked:
-        check_request(request, host)
+    for request, target in asked:
+        check_request(request, target, host)
     most = host.parts.settings.max_waiting
     if host.num_waiting + len(asked) > most:
         message = f"{host.num_waiting} requests wait already and {most} may; try again shortly."
@@ -41,8 +41,8 @@ def _cancel(host: ModelHost, loop: EngineLoop, stream: TokenStream) -> None:
     loop.post(lambda: host.requests.cancel(stream))
 
 
-def check_request(request: Request, host: ModelHost) -> None:
-    """Refuse what could never run. Raises InvalidRequest naming the field."""
+def check_request(request: Request, target: Target, host: ModelHost) -> None:
+    """Refuse what could never run. Raises InvalidRequest naming the field, or the limit of its tenant or key."""
     num_prompt, vocab = len(request.prompt_ids), host.parts.spec.vocab_size
     if not request.prompt_ids:
         message = "The prompt has no tokens."
@@ -50,7 +50,13 @@ def check_request(request: Request, host: ModelHost) -> None:
     if not all(0 <= token < vocab for token in request.prompt_ids):
         message = f"A prompt token is outside the vocabulary of {vocab}."
         raise InvalidRequest(message, param="prompt", expected=f"0 to {vocab - 1}")
-    most = min(host.max_sequence_tokens, host.scheduler.most_tokens(request.tenant, request.key)) - 1
+    version = None if target.adapter is None else host.catalog.versions.get(target.adapter)
+    adapter_pages = 0 if version is None else version.num_pages
+    kv_pages = host.parts.arena.layout.pages_for(num_prompt + 1)
+    excess = host.scheduler.allowances.excess(request.tenant, request.key, kv_pages=kv_pages, adapter_pages=adapter_pages)
+    if excess is not None:
+        raise excess.refusal()
+    most = host.max_sequence_tokens - 1
     if num_prompt > most:
         message = f"The prompt has {num_prompt} tokens; the longest that fits is {most}."
         raise InvalidRequest(message, code="context_length_exceeded", param="prompt", expected=most, found=num_prompt)

@@ -24,19 +24,24 @@ class Throttle:
         self._lock = threading.Lock()
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
-    def check(self, name: str) -> None:
-        """Raise Overloaded while ``name`` has to wait."""
-        count, last_s = self._failures.get(name, (0, 0.0))
-        wait_s = 0.0 if count < FREE_TRIES else min(LONGEST_S, 2.0 ** (count - FREE_TRIES)) - (self._now_s() - last_s)
-        if wait_s > 0:
-            message = "Too many failed attempts to sign in; try again later."
-            raise Overloaded(message, code="too_many_attempts", retry_after_s=wait_s)
+    def begin(self, name: str) -> None:
+        """Count a try as failed before it is looked at, so that many at once are limited like one after another.
 
-    def note(self, name: str, *, success: bool) -> None:
-        """Remember how a try ended."""
+        Raises Overloaded, and counts nothing, while ``name`` has to wait.
+        """
         with self._lock:
-            count, _ = self._failures.pop(name, (0, 0.0))
-            if not success:
-                self._failures[name] = (count + 1, self._now_s())
-                while len(self._failures) > NAMES_KEPT:
-                    self._failures.popitem(last=False)
+            count, last_s = self._failures.get(name, (0, 0.0))
+            now_s = self._now_s()
+            wait_s = 0.0 if count < FREE_TRIES else min(LONGEST_S, 2.0 ** (count - FREE_TRIES)) - (now_s - last_s)
+            if wait_s > 0:
+                message = "Too many failed attempts to sign in; try again later."
+                raise Overloaded(message, code="too_many_attempts", retry_after_s=wait_s)
+            self._failures[name] = (count + 1, now_s)
+            self._failures.move_to_end(name)
+            while len(self._failures) > NAMES_KEPT:
+                self._failures.popitem(last=False)
+
+    def succeeded(self, name: str) -> None:
+        """It was the right person: nothing of before counts."""
+        with self._lock:
+            self._failures.pop(name, None)

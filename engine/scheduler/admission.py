@@ -141,7 +141,7 @@ class Admission:
     def _is_over_limit(self, lane: Lane, sequence: Sequence, draft: StepDraft) -> bool:
         """Whether its tenant or its key may have no more; the lanes of a tenant that is at its limit have no further turn."""
         num_pages = self._resources.pages_for(sequence.num_tokens)
-        if not self._allowances.fits_alone(sequence, num_pages):
+        if self._allowances.excess_of(sequence, num_pages) is not None:
             draft.stranded.append(sequence)
             return True
         short = self._allowances.who_lacks_kv(sequence, num_pages)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from engine.allowance import UNLIMITED, Allowance
+from engine.allowance import UNLIMITED, Allowance, Excess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -41,7 +41,7 @@ class Holding:
 
 
 class Allowances:
-    """Owned by the engine thread, but for ``most_kv_pages``. ``pages`` tells the pages of an adapter."""
+    """Owned by the engine thread, but for ``most_kv_pages`` and ``excess``. ``pages`` tells the pages of an adapter."""
 
     def __init__(self, pages: Callable[[AdapterId], int]) -> None:
         self._pages = pages
@@ -76,14 +76,21 @@ class Allowances:
         """Which of its tenant and its key may not hold so many pages more; None: both may."""
         return next((holding for holding in self._of(sequence) if not holding.has_kv_room(num_pages)), None)
 
-    def fits_alone(self, sequence: Sequence, num_pages: int) -> bool:
-        """Whether it could hold its adapter and so many pages if nothing else of its tenant ran."""
+    def excess(self, tenant: TenantId, key: str | None, *, kv_pages: int, adapter_pages: int) -> Excess | None:
+        """The limit that so many pages are over even if nothing else ran; None: they could be held. Any thread."""
+        holdings = (("tenant", tenant, self._tenants.get(tenant)), ("key", key, None if key is None else self._keys.get(key)))
+        for kind, name, holding in holdings:
+            allowed = UNLIMITED if holding is None else holding.allowance
+            if allowed.max_kv_pages is not None and kv_pages > allowed.max_kv_pages:
+                return Excess(f"{kind} {name}", "max_kv_pages", kv_pages, allowed.max_kv_pages)
+            if allowed.max_adapter_pages is not None and adapter_pages > allowed.max_adapter_pages:
+                return Excess(f"{kind} {name}", "max_adapter_pages", adapter_pages, allowed.max_adapter_pages)
+        return None
+
+    def excess_of(self, sequence: Sequence, kv_pages: int) -> Excess | None:
+        """As ``excess``, of a sequence with so many pages of its own."""
         held = 0 if sequence.adapter is None else self._pages(sequence.adapter)
-        for holding in self._of(sequence):
-            kv, adapter = holding.allowance.max_kv_pages, holding.allowance.max_adapter_pages
-            if (kv is not None and num_pages > kv) or (adapter is not None and held > adapter):
-                return False
-        return True
+        return self.excess(sequence.tenant, sequence.request.key, kv_pages=kv_pages, adapter_pages=held)
 
     def shares(self, sequence: Sequence, holding: Holding) -> bool:
         """Whether what it holds counts there."""

@@ -62,12 +62,12 @@ class Access:
 
     def sign_in(self, name: str, password: str, door: Door) -> str:
         """A session's token for a name and its password. Takes 50 ms. Raises Unauthorized or Overloaded."""
-        self._throttle.check(name)
+        self._throttle.begin(name)
         user = self._directory.users.get(name)
         right = matches(password, self._directory.password_hashes.get(name))
-        self._throttle.note(name, success=right)
         if not right or user is None or user.disabled_unix is not None:
             raise Unauthorized("Name or password is wrong.", code="wrong_credentials")
+        self._throttle.succeeded(name)
         now_unix = time.time()
         self._directory.store.later(
             lambda session: users.note_sign_in(session, name, now_unix), then=lambda _: self._directory.seen(name, now_unix)

@@ -54,8 +54,7 @@ class Directory:
             self.learn_tenants()
         found = self.tenants.get(TenantId(tenant))
         if found is None or not caller.sees(found.id):
-            message = f"There is no tenant {tenant[:80]!r}."
-            raise NotFound(message, param="tenant", found=tenant[:80])
+            raise no_tenant(tenant)
         return found
 
     def user(self, name: str, caller: Caller) -> UserRecord:
@@ -105,6 +104,11 @@ class Directory:
             self.ring.put(key.id, secret_hash)
         self.tenant_limits = {TenantId(name): limits for name, limits in allowances.every(session, "tenant").items()}
         self.key_limits = allowances.every(session, "key")
+
+
+def no_tenant(tenant: str) -> NotFound:
+    """One refusal for what does not exist and for what the caller does not see."""
+    return NotFound(f"There is no tenant {tenant[:80]!r}.", param="tenant", found=tenant[:80])
 
 
 def is_chief(user: UserRecord) -> bool:

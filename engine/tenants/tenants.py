@@ -18,7 +18,7 @@ from engine.gateway.sessions import Sessions
 from engine.ids import DEFAULT_TENANT, SHARED_TENANT, TenantId
 from engine.registry import allowances, audit, tenants, usage
 from engine.tenants.access import Access
-from engine.tenants.directory import Directory
+from engine.tenants.directory import Directory, no_tenant
 from engine.tenants.keys import Keys
 from engine.tenants.users import Users
 
@@ -167,8 +167,8 @@ class Tenants:
         """A row a day, key and adapter; a key without a role sees its own tenant's."""
         scope = caller.home if caller.role is None else caller.tenant
         wanted = scope if tenant is None else TenantId(tenant)
-        if scope is not None and wanted != scope:
-            self.directory.tenant("", caller)
+        if wanted is not None and scope not in {None, wanted}:
+            raise no_tenant(wanted)
         return self._store.read(partial(usage.days, first=first, last=last, tenant=wanted, limit=MOST_USAGE_ROWS))
 
     def _change(

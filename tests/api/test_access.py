@@ -202,6 +202,8 @@ async def test_an_admin_of_one_tenant_stays_in_it(doors: Doors) -> None:
         ("GET", "/api/usage?tenant=rival", None),
     ):
         assert (await doors.call(method, path, key, json=body)).status_code == 404, path
+    told = {(await doors.call("GET", f"/api/usage?tenant={name}", key)).text.replace(name, "?") for name in ("rival", "madeup")}
+    assert told == {(await doors.call("GET", "/api/tenants/madeup/limits", key)).text.replace("madeup", "?")}
     for method, path, body in (
         ("POST", "/api/keys", {"tenant": "rival"}),
         ("POST", "/api/keys", {"all_tenants": True}),

@@ -99,6 +99,7 @@ class Served:
         reach: Literal["own", "all"] = "all",
         echo: bool = False,
         request_id: str | None = None,
+        key: str | None = None,
         **sampling: object,
     ) -> TokenStream:
         """Queue a request, greedy unless told otherwise; None is the base."""
@@ -110,6 +111,7 @@ class Served:
             sampling=SamplingParams(**params),  # type: ignore[arg-type]
             tenant=TenantId(tenant),
             reach=reach,
+            key=key,
             echo_logprobs=echo,
         )
         return self.engine.submit(request)

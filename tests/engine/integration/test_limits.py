@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from engine.allowance import Allowance
+from engine.errors import InvalidRequest, LoradeckError
+from engine.ids import TenantId
 from tests import tiny
 from tests.engine.integration.conftest import Make
 from tests.engine.integration.serving import Answer, Served, read
@@ -60,3 +62,50 @@ async def test_limits_hold_from_the_start(engine: Make) -> None:
     answers = await asyncio.gather(*[read(stream) for stream in streams])
     assert [code for code, _ in answers[1].record.waits] == ["tenant_limit"]
     assert await served.inside(lambda: [each.weight for each in served.host.scheduler.shares if each.tenant == "acme"]) == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("allowance", "code", "most"),
+    [
+        (Allowance(max_kv_pages=0), "kv_pages_over_limit", 0),
+        (Allowance(max_kv_pages=1), "kv_pages_over_limit", 1),
+        (Allowance(max_adapter_pages=0), "adapter_pages_over_limit", 0),
+        (Allowance(max_adapter_pages=0, max_kv_pages=9), "adapter_pages_over_limit", 0),
+    ],
+)
+@pytest.mark.parametrize("scope", ["tenant", "key"])
+async def test_what_no_waiting_would_bring_within_a_limit_names_it(
+    engine: Make, allowance: Allowance, code: str, most: int, scope: str
+) -> None:
+    """Refused before it is queued, or ended when the limit comes later, by the name of the limit, with needed and allowed."""
+    served = engine()
+    await served.add("x")
+    tenants = served.engine.tenants
+    tenants.create("acme")
+    key = tenants.keys.create("k", tenant=TenantId("acme")).record.id
+    pages = {"kv_pages_over_limit": 2, "adapter_pages_over_limit": served.entry("x").record.num_pages}
+
+    def limit(allowance: Allowance) -> None:
+        if scope == "tenant":
+            tenants.set_limits("acme", allowance)
+        else:
+            tenants.keys.set_limits(key, allowance)
+
+    def told(refusal: LoradeckError) -> tuple[str, str | None, object, object]:
+        assert f"{scope} {'acme' if scope == 'tenant' else key}" in refusal.message
+        return refusal.code, refusal.param, refusal.expected, refusal.found
+
+    expected = (code, f"max_{code.removesuffix('_over_limit')}", f"at most {most}", pages[code])
+    limit(Allowance(max_running=1))
+    running = served.submit("x", PROMPT, tenant="acme", key=key, max_tokens=200)
+    waiting = served.submit("x", PROMPT, tenant="acme", key=key, max_tokens=5)
+    limit(allowance)
+    with pytest.raises(InvalidRequest) as ended:
+        await read(waiting)
+    assert told(ended.value) == expected
+    running.cancel()
+    with pytest.raises(InvalidRequest) as refused:
+        served.submit("x", PROMPT, tenant="acme", key=key)
+    assert told(refused.value) == expected
+    if code == "adapter_pages_over_limit":
+        await served.ask(None, PROMPT, tenant="acme", key=key)
