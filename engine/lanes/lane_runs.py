@@ -37,7 +37,7 @@ class LaneRuns:
 
     def warm_up(self, options: ColdWarmOptions) -> None:
         """One request that is not measured, so that the first lane does not pay for what a running server has behind it."""
-        ask(self._engine, self._host, greedy_request(options), self._halt)
+        ask(self._engine, self._host, greedy_request(options, self._record.id), self._halt)
 
     def run(self, lane: LaneName, number: int, options: ColdWarmOptions) -> LaneRun:
         """One run; what goes wrong is written on it. Raises Halted."""
@@ -48,7 +48,7 @@ class LaneRuns:
             if not run.start.holds:
                 return dataclasses.replace(run, fault=f"it would start from {run.start.found}, not from {run.start.expected}")
             step = self._engine.snapshot().step
-            request, since_s = greedy_request(options), self._engine.clock.now_s()
+            request, since_s = greedy_request(options, self._record.id), self._engine.clock.now_s()
             answer = self._answer(lane, request)
             others = self._others(step, since_s, request)
         except (LoradeckError, OSError) as refusal:

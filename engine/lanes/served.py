@@ -13,6 +13,7 @@ from engine.request import Request, SamplingParams
 
 if TYPE_CHECKING:
     from engine.engine import Engine
+    from engine.ids import AdapterId
     from engine.lanes.halt import Halt
     from engine.lanes.results import ColdWarmOptions, PhaseKind
     from engine.model_host import ModelHost
@@ -35,11 +36,11 @@ class LaneAnswer:
     fault: str = ""
 
 
-def greedy_request(options: ColdWarmOptions) -> Request:
-    """The request of every lane: greedy, and with a prefill of its own."""
+def greedy_request(options: ColdWarmOptions, version: AdapterId) -> Request:
+    """The request of every lane: greedy, with a prefill of its own, for the one version whatever becomes of the name."""
     return Request(
         id=RequestId(f"lane-{secrets.token_hex(6)}"),
-        model=options.adapter,
+        model=version,
         prompt_ids=options.prompt_ids,
         sampling=SamplingParams(max_tokens=options.new_tokens, temperature=0.0),
         prefix_cache="bypass",

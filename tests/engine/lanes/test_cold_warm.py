@@ -20,6 +20,7 @@ from engine.adapters.tiers import DiskTier
 from engine.caller import SYSTEM
 from engine.engine import Engine
 from engine.errors import Conflict
+from engine.ids import AdapterId
 from engine.lanes import page_cache
 from engine.lanes.placement import Placement
 from engine.lanes.results import LANES, ColdWarmOptions, LaneName
@@ -27,6 +28,7 @@ from engine.lanes.served import ask, greedy_request
 from engine.lanes.store import ArtifactStore
 from tests.engine.integration.serving import expected
 from tests.engine.lanes.conftest import Bench
+from tests.tiny import MODULES, AdapterRecipe
 
 NEAR: tuple[LaneName, ...] = ("pinned", "host", "disk", "remote")
 SLOW = 64 * 1024
@@ -73,7 +75,20 @@ def test_every_lane_starts_where_it_says_and_all_say_the_same(bench: Bench, tiny
 
 def test_any_tenants_adapter_can_be_compared() -> None:
     """An operator of all tenants compares with an adapter that belongs to one of them."""
-    assert greedy_request(ColdWarmOptions(adapter="acme/a", prompt_ids=(1, 2), repeats=1)).scope is None
+    assert greedy_request(ColdWarmOptions(adapter="acme/a", prompt_ids=(1, 2), repeats=1), AdapterId("0" * 64)).scope is None
+
+
+def test_a_canary_takes_no_part(bench: Bench) -> None:
+    """The version that was chosen is measured in every run, also while its name sends others to a second one."""
+    folder = bench.served.folder("y", AdapterRecipe(seed=22, modules=MODULES))
+    versions = bench.served.engine.versions
+    bench.served.engine.register(str(folder), alias="x", replace=True)
+    versions.names.rollback("x")
+    versions.names.canary("x", "2", 0.5)
+    state = bench.run(repeats=2, lanes=NEAR)
+    assert (state.fault, [run.fault for result in state.results for run in result.runs]) == ("", [""] * 2 * len(NEAR))
+    assert state.differences == ()
+    assert {record.adapter for record in bench.served.engine.records()} == {bench.served.engine.resolve("x").adapter}
 
 
 def test_phases_tell_what_each_lane_paid_for(bench: Bench) -> None:
