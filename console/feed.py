@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from console.history import Ring, spark_path
 from console.shelf import Shelves
-from engine import EMPTY, narrow_events, narrow_snapshot
+from engine import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,7 @@ class Feed:
 
     def sample(self) -> None:
         """Take one look at the engine: the only periodic reader in the process."""
-        snapshot = narrow_snapshot(self._engine.snapshot(), self._tenant)
+        snapshot = self._engine.snapshot(self._tenant)
         self.adapters_revision += self.shelves.update(snapshot.adapters)
         self.snapshot = snapshot
         self.ticks += 1
@@ -138,7 +138,7 @@ class Feed:
         after = self.events[-1][0] if self.events else 0
         if self.snapshot.event and self.snapshot.event == after:
             return
-        page = narrow_events(self._engine.events(after), self._engine.snapshot().adapters, self._tenant)
+        page = self._engine.events(after, tenant=self._tenant)
         self.events.extend(page.events)
         self.lost_events += page.lost
 

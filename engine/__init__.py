@@ -52,7 +52,6 @@ from engine.events import (
     RequestPreempted,
 )
 from engine.fairness_view import OTHERS, DisplacementRow, FairnessSnapshot, ShareRow
-from engine.gateway.scope import narrow_events, narrow_snapshot
 from engine.gateway.sessions import Session
 from engine.health import Health
 from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, RequestId, Residency, TenantId, Tier, WaitReason
@@ -226,7 +225,5 @@ __all__ = [
     "WaitingRow",
     "Wish",
     "demo_voices",
-    "narrow_events",
-    "narrow_snapshot",
     "plain_cell",
 ]

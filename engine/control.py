@@ -142,6 +142,7 @@ class Control:
             by=call.by,
             adapter=call.adapter,
             alias=entry.alias,
+            tenant=entry.record.tenant,
             tier=tier,
             until_unix=call.until_unix,
             reason=call.reason,
@@ -170,7 +171,9 @@ class Control:
 
     def _drop_pin(self, entry: AdapterEntry, *, by: str, because: Literal["operator", "expired"]) -> None:
         self._host.residency.set_pin(entry, None)
-        event = AdapterUnpinned(at_unix=time.time(), by=by, adapter=entry.record.id, alias=entry.alias, because=because)
+        event = AdapterUnpinned(
+            at_unix=time.time(), by=by, adapter=entry.record.id, alias=entry.alias, tenant=entry.record.tenant, because=because
+        )
         self._host.publisher.record_event(event)
         self._host.lifecycle.changed(entry)
 

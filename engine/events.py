@@ -1,4 +1,4 @@
-"""What happened: one frozen dataclass an event, a sentence each. Numbered by the publisher."""
+"""What happened: one frozen dataclass an event, a sentence each. Numbered by the publisher; told to the ``tenant`` it is about."""
 
 from __future__ import annotations
 
@@ -94,6 +94,7 @@ class AdapterLoaded(Event):
 
     adapter: AdapterId
     alias: str
+    tenant: TenantId
     load: LoadRecord
 
 
@@ -103,6 +104,7 @@ class AdapterLoadFailed(Event):
 
     adapter: AdapterId
     alias: str
+    tenant: TenantId
     message: str
 
 
@@ -112,6 +114,7 @@ class AdapterEvicted(Event):
 
     adapter: AdapterId
     alias: str
+    tenant: TenantId
     from_tier: Tier
     because: Literal["pages_needed", "host_budget", "operator", "retired", "quarantined"]
     idle_s: float
@@ -123,6 +126,7 @@ class AdapterPinned(Event):
 
     adapter: AdapterId
     alias: str
+    tenant: TenantId
     tier: Tier
     until_unix: float | None = None
     reason: str = ""
@@ -134,6 +138,7 @@ class AdapterUnpinned(Event):
 
     adapter: AdapterId
     alias: str
+    tenant: TenantId
     because: Literal["operator", "expired", "retired"] = "operator"
 
 
@@ -143,6 +148,7 @@ class ProbeMismatch(Event):
 
     adapter: AdapterId
     alias: str
+    tenant: TenantId
     expected: str
     found: str
 

@@ -183,7 +183,9 @@ class AdapterLifecycle(ResidencyListener):
             entry.loads += 1
             self._host.observer.last_loads[entry.record.id] = record
             self._host.publisher.record_load(record)
-            self._event(AdapterLoaded(at_unix=time.time(), adapter=entry.record.id, alias=entry.alias, load=record))
+            self._event(
+                AdapterLoaded(at_unix=time.time(), adapter=entry.record.id, alias=entry.alias, tenant=entry.record.tenant, load=record)
+            )
         spent_s, pages = self._load_s.get((load.from_tier, load.to_tier), (0.0, 0))
         busy_s = sum(phase.duration_s for phase in load.phases)
         self._load_s[load.from_tier, load.to_tier] = (spent_s + busy_s, pages + entry.record.num_pages)
@@ -192,7 +194,8 @@ class AdapterLifecycle(ResidencyListener):
 
     def failed(self, entry: AdapterEntry, error: LoradeckError) -> None:
         """Record it; requests that waited for it end with the error."""
-        self._event(AdapterLoadFailed(at_unix=time.time(), adapter=entry.record.id, alias=entry.alias, message=error.message))
+        record, at_unix = entry.record, time.time()
+        self._event(AdapterLoadFailed(at_unix=at_unix, adapter=record.id, alias=entry.alias, tenant=record.tenant, message=error.message))
         self._host.requests.fail_adapter(entry.record.id, error)
         if error.code != "adapter_pages":
             end_canaries(self._host, entry, f"The canary {entry.record.id} cannot be loaded: {error.message}")
@@ -219,7 +222,7 @@ class AdapterLifecycle(ResidencyListener):
         self._event(
             AdapterEvicted(
                 at_unix=time.time(), by="policy" if because in {"pages_needed", "host_budget"} else "operator",
-                adapter=entry.record.id, alias=entry.alias, from_tier=tier, because=because, idle_s=idle_s,
+                adapter=entry.record.id, alias=entry.alias, tenant=entry.record.tenant, from_tier=tier, because=because, idle_s=idle_s,
             )
         )  # fmt: skip
 

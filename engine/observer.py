@@ -81,7 +81,7 @@ class Observer:
             totals=host.publisher.totals(),
             device=host.parts.device,
             fairness=host.publisher.fairness.view(served_work(host.scheduler.shares, now_s), now_s),
-            event=host.publisher.newest_event,
+            event=host.publisher.event_log.newest(),
         )
 
     def memory(self) -> MemorySnapshot:

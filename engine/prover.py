@@ -90,7 +90,9 @@ class Prover:
         entry.quarantined = True
         expected = fingerprint_text(entry.record.fingerprint)
         self._host.publisher.record_event(
-            ProbeMismatch(at_unix=time.time(), adapter=entry.record.id, alias=entry.alias, expected=expected, found=found)
+            ProbeMismatch(
+                at_unix=time.time(), adapter=entry.record.id, alias=entry.alias, tenant=entry.record.tenant, expected=expected, found=found
+            )
         )
         self._host.prefix.drop_adapter(entry.record.id)
         self._host.residency.leave_device(entry, because="quarantined")

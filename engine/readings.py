@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.gateway.scope import narrow_events, narrow_snapshot
+
 if TYPE_CHECKING:
     from engine.events import EventPage
+    from engine.ids import TenantId
     from engine.model_host import ModelHost
     from engine.models.spec import ModelSpec
     from engine.request import RequestRecord
@@ -57,13 +60,14 @@ class Readings:
         graphs = self._host.runner.graphs
         return {} if graphs is None else graphs.capture_s
 
-    def snapshot(self) -> EngineSnapshot:
-        """The latest; never blocks."""
-        return self._host.publisher.snapshot
+    def snapshot(self, tenant: TenantId | None = None) -> EngineSnapshot:
+        """The latest, as a tenant may see it; None is all of it. Never blocks."""
+        publisher = self._host.publisher
+        return narrow_snapshot(publisher.snapshot, tenant, event=publisher.event_log.newest(tenant))
 
-    def events(self, after: int = 0, limit: int = 500) -> EventPage:
-        """Events numbered above ``after``."""
-        return self._host.publisher.events(after, limit)
+    def events(self, after: int = 0, limit: int = 500, *, tenant: TenantId | None = None) -> EventPage:
+        """Events numbered above ``after``; those that a tenant is told count by themselves."""
+        return narrow_events(self._host.publisher.events(after, limit, tenant=tenant), tenant)
 
     def steps(self, after: int = 0) -> tuple[StepRecord, ...]:
         """Kept steps above step ``after``, oldest first."""

@@ -14,7 +14,6 @@ from fastapi.responses import Response
 from engine.api.auth import caller_of, viewer_of
 from engine.api.long_answer import long_answer, snapshot_json
 from engine.api.queries import number
-from engine.gateway.scope import narrow_events, narrow_fairness, narrow_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,19 +33,19 @@ def snapshot_router(engine: Engine) -> APIRouter:
         tenant = viewer_of(request).tenant
 
         def parts() -> Iterator[bytes]:
-            yield from snapshot_json(narrow_snapshot(engine.snapshot(), tenant))
+            yield from snapshot_json(engine.snapshot(tenant))
 
         return long_answer(parts())
 
     @router.get("/fairness")
     async def fairness(request: Request) -> Response:
-        return _json(narrow_fairness(engine.snapshot().fairness, viewer_of(request).tenant))
+        return _json(engine.snapshot(viewer_of(request).tenant).fairness)
 
     @router.get("/events")
     async def events(request: Request) -> Response:
         after = number(request.query_params, "after", default=0)
         limit = number(request.query_params, "limit", default=500, most=MOST_EVENTS)
-        page = narrow_events(engine.events(after, limit), engine.snapshot().adapters, viewer_of(request).tenant)
+        page = engine.events(after, limit, tenant=viewer_of(request).tenant)
         rows = [{"number": place, "type": event_name(type(event).__name__), **asdict(event)} for place, event in page.events]
         return _json({"events": rows, "lost": page.lost, "newest": page.newest})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.events import AdapterLoaded, EngineStateChanged, Event, EventPage
+from engine.events import AdapterLoaded, Event, EventPage
 from engine.fairness_view import OTHERS, DisplacementRow
 from engine.ids import SHARED_TENANT
 from engine.snapshot import MemorySnapshot, RatesSnapshot, RequestsSnapshot, TotalsSnapshot
@@ -14,11 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from engine.fairness_view import FairnessSnapshot
-    from engine.ids import AdapterId, TenantId
+    from engine.ids import TenantId
     from engine.snapshot import AdapterRow, EngineSnapshot, LoadRecord
-
-NEVER_NARROW = (EngineStateChanged,)
-"""Events that everybody is told."""
 
 
 def narrow_rows(rows: Iterable[AdapterRow], tenant: TenantId | None) -> tuple[AdapterRow, ...]:
@@ -37,11 +34,14 @@ def narrow_row(row: AdapterRow, tenant: TenantId | None) -> AdapterRow | None:
 
 def narrow_load(load: LoadRecord | None) -> LoadRecord | None:
     """A load without whom it drove away and what it cost others."""
-    return None if load is None else replace(load, evicted=(), others_delay_s=0.0, others_steps=0)
+    return None if load is None else _quiet_load(load)
 
 
-def narrow_snapshot(snapshot: EngineSnapshot, tenant: TenantId | None) -> EngineSnapshot:
-    """The engine as a user of one tenant sees it: sums over all tenants are left out, since they tell of the others."""
+def narrow_snapshot(snapshot: EngineSnapshot, tenant: TenantId | None, *, event: int) -> EngineSnapshot:
+    """The engine as a user of one tenant sees it: sums over all tenants are left out, since they tell of the others.
+
+    ``event`` is the number of the newest event that the tenant was told.
+    """
     if tenant is None:
         return snapshot
     requests = snapshot.requests
@@ -58,6 +58,7 @@ def narrow_snapshot(snapshot: EngineSnapshot, tenant: TenantId | None) -> Engine
         rates=RatesSnapshot(),
         totals=TotalsSnapshot(),
         fairness=narrow_fairness(snapshot.fairness, tenant),
+        event=event,
     )
 
 
@@ -80,30 +81,20 @@ def narrow_fairness(fairness: FairnessSnapshot, tenant: TenantId | None) -> Fair
     return replace(fairness, jain=None, tenants=own, displaced=tuple(sums.values()))
 
 
-def narrow_events(page: EventPage, rows: Iterable[AdapterRow], tenant: TenantId | None) -> EventPage:
-    """The events about the tenant; ``rows`` are all adapters, which say whose an event's adapter is."""
+def narrow_events(page: EventPage, tenant: TenantId | None) -> EventPage:
+    """The events that a tenant is told, without what they tell of others."""
     if tenant is None:
         return page
-    about = {getattr(event, "adapter", None) for _, event in page.events}
-    own = {row.id for row in rows if row.id in about and row.tenant == tenant}
-    return replace(page, events=tuple((number, _quiet_event(event)) for number, event in page.events if _tells(event, own, tenant)))
+    return replace(page, events=tuple((number, _quiet_event(event)) for number, event in page.events))
 
 
 def _quiet_event(event: Event) -> Event:
-    if not isinstance(event, AdapterLoaded):
-        return event
-    load = narrow_load(event.load)
-    assert load is not None
-    return replace(event, load=load)
+    return replace(event, load=_quiet_load(event.load)) if isinstance(event, AdapterLoaded) else event
 
 
-def _tells(event: Event, own: set[AdapterId], tenant: TenantId) -> bool:
-    if isinstance(event, NEVER_NARROW):
-        return True
-    owner = getattr(event, "tenant", None)
-    if owner is not None:
-        return bool(owner == tenant)
-    return getattr(event, "adapter", None) in own
+def _quiet_load(load: LoadRecord) -> LoadRecord:
+    phases = tuple(replace(phase, note="") if phase.name == "allocate" else phase for phase in load.phases)
+    return replace(load, phases=phases, evicted=(), others_delay_s=0.0, others_steps=0)
 
 
 def _quiet(row: AdapterRow) -> AdapterRow:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from engine.events import AdapterEvicted, Event, EventPage, RequestPreempted
+from engine.events import AdapterEvicted, RequestPreempted
 from engine.snapshot import EMPTY, EngineSnapshot, LoadRecord, RatesSnapshot, RequestsSnapshot, TenantRow, TotalsSnapshot
 from engine.step_record import StepRecord
 from engine.telemetry.cumulative import Cumulative
+from engine.telemetry.event_log import EventLog
 from engine.telemetry.fairness import FairnessMeter
 from engine.telemetry.ring import Ring
 from engine.telemetry.windows import AdapterTraffic, Windows
 
 if TYPE_CHECKING:
     from engine.clock import Clock
-    from engine.ids import AdapterId, RequestId
+    from engine.events import Event, EventPage
+    from engine.ids import AdapterId, RequestId, TenantId
     from engine.request import RequestRecord
 
-EVENTS_KEPT = 4096
 STEPS_KEPT = 2048
 RECORDS_KEPT = 4096
 LOADS_KEPT = 512
@@ -37,7 +38,7 @@ class Publisher:
         self.fairness = FairnessMeter(started_s=clock.now_s())
         self._clock = clock
         self._windows = Windows(started_s=clock.now_s())
-        self._events: Ring[Event] = Ring(EVENTS_KEPT)
+        self.event_log = EventLog()
         self._steps: Ring[StepRecord] = Ring(STEPS_KEPT)
         self._records: Ring[RequestRecord] = Ring(RECORDS_KEPT)
         self._loads: Ring[LoadRecord] = Ring(LOADS_KEPT)
@@ -88,17 +89,11 @@ class Publisher:
                 self.cumulative.evictions.add(event.because)
             elif isinstance(event, RequestPreempted):
                 self.cumulative.preemptions += 1
-            return self._events.append(event)
+            return self.event_log.append(event)
 
-    @property
-    def newest_event(self) -> int:
-        """Number of the newest event; 0 before the first."""
-        return self._events.newest
-
-    def events(self, after: int = 0, limit: int = 500) -> EventPage:
-        """Events numbered above ``after``, oldest first."""
-        events, lost = self._events.after(after, limit=limit)
-        return EventPage(events=events, lost=lost, newest=self._events.newest)
+    def events(self, after: int = 0, limit: int = 500, *, tenant: TenantId | None = None) -> EventPage:
+        """Events numbered above ``after``, oldest first; with a tenant those that it is told, in its own numbers."""
+        return self.event_log.page(after, limit=limit, tenant=tenant)
 
     def steps(self, after: int = 0) -> tuple[StepRecord, ...]:
         """Kept steps above step ``after``, oldest first."""

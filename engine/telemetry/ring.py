@@ -39,6 +39,14 @@ class Ring(Generic[T]):
             items = tuple(islice(self._items, start - first, start - first + limit))
         return tuple(enumerate(items, start)), max(0, first - number - 1)
 
+    def copy(self) -> Ring[T]:
+        """As it is now, with the same numbers."""
+        found: Ring[T] = Ring(self._items.maxlen or 0)
+        with self._lock:
+            found._items.extend(self._items)
+            found._newest = self._newest
+        return found
+
     def all(self) -> tuple[T, ...]:
         """A copy, oldest first."""
         with self._lock:

@@ -19,6 +19,7 @@ from engine.control import ControlOutcome, Victim
 from engine.errors import AdapterNotFound, Conflict, LoradeckError, ModelNotFound, SourceNotAllowed
 from engine.events import AdapterRegistered
 from engine.gateway.gate import Gate, Ticket
+from engine.gateway.scope import narrow_events, narrow_snapshot
 from engine.health import Health
 from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, TenantId
 from engine.names import check_alias
@@ -29,14 +30,7 @@ from engine.request import Request, RequestRecord, TokenChunk, TokenLogprob
 from engine.router import ModelCard, unknown_model
 from engine.sequence import Sequence as LiveSequence
 from engine.settings import Settings
-from engine.snapshot import (
-    AdapterRow,
-    DeviceSnapshot,
-    EngineSnapshot,
-    MemorySnapshot,
-    RequestsSnapshot,
-    RunningRow,
-)
+from engine.snapshot import AdapterRow, DeviceSnapshot, EngineSnapshot, MemorySnapshot, RequestsSnapshot, RunningRow
 from engine.step_record import StepRecord, StepRow
 from engine.stream import Target, TokenStream
 from engine.telemetry.publisher import Publisher
@@ -324,7 +318,7 @@ class ScriptedEngine:
 
     # What is
 
-    def snapshot(self) -> EngineSnapshot:
+    def snapshot(self, tenant: TenantId | None = None) -> EngineSnapshot:
         """Made anew at every call."""
         running = tuple(
             RunningRow(
@@ -340,7 +334,7 @@ class ScriptedEngine:
             for stream in list(self.running)
         )
         memory = MemorySnapshot(total_bytes=1000, base_bytes=400, adapters_cached_bytes=100, free_bytes=500, arena_pages=60)
-        return EngineSnapshot(
+        whole = EngineSnapshot(
             step=7,
             state="serving",
             memory=memory,
@@ -348,12 +342,13 @@ class ScriptedEngine:
             requests=RequestsSnapshot(running=running),
             totals=self.publisher.totals(),
             device=DeviceSnapshot(base=BASE, context_tokens=CONTEXT),
-            event=self.publisher.newest_event,
+            event=self.publisher.event_log.newest(),
         )
+        return narrow_snapshot(whole, tenant, event=self.publisher.event_log.newest(tenant))
 
-    def events(self, after: int = 0, limit: int = 500) -> Any:
+    def events(self, after: int = 0, limit: int = 500, *, tenant: TenantId | None = None) -> Any:
         """The publisher's."""
-        return self.publisher.events(after, limit)
+        return narrow_events(self.publisher.events(after, limit, tenant=tenant), tenant)
 
     def steps(self, after: int = 0) -> Any:
         """The publisher's."""

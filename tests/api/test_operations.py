@@ -19,7 +19,7 @@ from engine.api.app import build_app
 from engine.api.log_lines import OneLineFormatter, fields
 from engine.engine import Health
 from engine.events import AdapterEvicted
-from engine.ids import AdapterId
+from engine.ids import DEFAULT_TENANT, AdapterId
 from engine.settings import Settings
 from engine.snapshot import LoadPhase, LoadRecord, RequestsSnapshot, WaitingRow
 from engine.telemetry.prometheus import MOST_ADAPTERS, EngineCollector
@@ -98,7 +98,9 @@ async def test_metrics_of_loads_and_evictions(http: httpx.AsyncClient, engine: S
     phases = (LoadPhase(name="copy", start_s=0.0, duration_s=0.03),)
     engine.publisher.record_load(LoadRecord(adapter=AdapterId("x"), from_tier="disk", asked_s=0, phases=phases, total_s=0.04))
     engine.publisher.record_event(
-        AdapterEvicted(at_unix=0, adapter=AdapterId("x"), alias="x", from_tier="device", because="pages_needed", idle_s=1)
+        AdapterEvicted(
+            at_unix=0, adapter=AdapterId("x"), alias="x", tenant=DEFAULT_TENANT, from_tier="device", because="pages_needed", idle_s=1
+        )
     )
     found = await samples(http, engine)
     assert found["loradeck_adapter_load_seconds_sum", (("from", "disk"),)] == 0.04

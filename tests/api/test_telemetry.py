@@ -12,8 +12,9 @@ from engine.ids import AdapterId, RequestId, TenantId
 from engine.request import RequestRecord
 from engine.snapshot import LoadPhase, LoadRecord
 from engine.step_record import StepRecord, StepRow
+from engine.telemetry.event_log import EVENTS_KEPT
 from engine.telemetry.meters import Histogram, LabelCounter, RollingMeter
-from engine.telemetry.publisher import EVENTS_KEPT, Publisher
+from engine.telemetry.publisher import Publisher
 
 
 class HeldClock:
@@ -161,7 +162,9 @@ def test_loads_and_evictions_are_counted_by_cause() -> None:
     load = LoadRecord(adapter=AdapterId("d1"), from_tier="disk", asked_s=0.0, phases=phases, total_s=0.05)
     publisher.record_load(load)
     publisher.record_load(replace(load, outcome="failed"))
-    evicted = AdapterEvicted(at_unix=1.0, adapter=AdapterId("d1"), alias="a", from_tier="device", because="pages_needed", idle_s=3.0)
+    evicted = AdapterEvicted(
+        at_unix=1.0, adapter=AdapterId("d1"), alias="a", tenant=TenantId("t"), from_tier="device", because="pages_needed", idle_s=3.0
+    )
     publisher.record_event(evicted)
     publisher.record_event(RequestPreempted(at_unix=1.0, request=RequestId("r"), tenant=TenantId("t"), pages=2))
     totals = publisher.totals()

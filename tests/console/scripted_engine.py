@@ -40,6 +40,8 @@ from engine import (
 )
 from engine.clock import MonotonicClock
 from engine.gateway.gate import Gate
+from engine.gateway.scope import narrow_events, narrow_snapshot
+from engine.telemetry.event_log import EventLog
 from engine.versions.undo import Audit
 from tests.accounts import open_accounts
 from tests.console.scripted_operations import ScriptedOperations
@@ -67,8 +69,7 @@ class ScriptedEngine:
         self.started = time.time() - 11 * 60
         self.step = 48_210
         self.token_s = 0.02
-        self.num_events = 0
-        self.log: list[tuple[int, Any]] = []
+        self.log = EventLog()
         self.step_log: list[StepRecord] = []
         self.open_step: tuple[float, list[StepRow]] | None = None
         self.subtract_bytes = 0
@@ -90,6 +91,7 @@ class ScriptedEngine:
                 by="policy",
                 adapter=AdapterId("0"),
                 alias="quillpad/legacy-bot",
+                tenant=TenantId("quillpad"),
                 from_tier="device",
                 because="pages_needed",
                 idle_s=21600,
@@ -102,13 +104,17 @@ class ScriptedEngine:
                     by="j.okafor",
                     adapter=self.adapters[0].id,
                     alias=self.adapters[0].alias,
+                    tenant=self.adapters[0].tenant,
                     tier="device",
                     until_unix=time.time() + 6 * 3600,
                 )
             )
 
-    def snapshot(self) -> EngineSnapshot:
+    def snapshot(self, tenant: TenantId | None = None) -> EngineSnapshot:
         """What is, at this moment of the script."""
+        return narrow_snapshot(self._whole(), tenant, event=self.log.newest(tenant))
+
+    def _whole(self) -> EngineSnapshot:
         now = time.time()
         wave = math.sin(now / 7) + 0.6 * math.sin(now / 2.3) if self.moves else 0.0
         used = int((30_470 + 400 * wave) * MIB) // PAGE * PAGE
@@ -161,16 +167,15 @@ class ScriptedEngine:
                 num_parameters=8_030_000_000,
                 dtype="bf16",
             ),
-            event=self.num_events,
+            event=self.log.newest(),
         )
 
-    def events(self, after: int = 0, limit: int = 500) -> EventPage:
+    def events(self, after: int = 0, limit: int = 500, *, tenant: TenantId | None = None) -> EventPage:
         """The log after a number."""
-        return EventPage(events=tuple((n, e) for n, e in self.log if n > after)[:limit], newest=self.num_events)
+        return narrow_events(self.log.page(after, limit=limit, tenant=tenant), tenant)
 
     def _emit(self, event: Any) -> None:
-        self.num_events += 1
-        self.log.append((self.num_events, event))
+        self.log.append(event)
 
     def steps(self, after: int = 0) -> tuple[StepRecord, ...]:
         """Forward passes after a number."""
@@ -285,12 +290,14 @@ class ScriptedEngine:
                 dataclasses.replace(row, pinned=True, pin_tier=tier, pin_until=until, pin_reason=reason, tier="device"),
                 (*bill, *rule),
             )
-            event: Any = AdapterPinned(at_unix=now, by=by, adapter=row.id, alias=row.alias, tier="device", until_unix=until, reason=reason)
+            event: Any = AdapterPinned(
+                at_unix=now, by=by, adapter=row.id, alias=row.alias, tenant=row.tenant, tier="device", until_unix=until, reason=reason
+            )
         elif verb == "unpin":
             after, lines, event = (
                 dataclasses.replace(row, pinned=False, pin_tier=None, pin_until=None),
                 (),
-                AdapterUnpinned(at_unix=now, by=by, adapter=row.id, alias=row.alias),
+                AdapterUnpinned(at_unix=now, by=by, adapter=row.id, alias=row.alias, tenant=row.tenant),
             )
         elif verb == "warm":
             after, lines, event = dataclasses.replace(row, tier=tier), bill if tier == "device" else (), None
@@ -302,7 +309,16 @@ class ScriptedEngine:
             after, lines, event = (
                 dataclasses.replace(row, tier=tier),
                 (),
-                AdapterEvicted(at_unix=now, by=by, adapter=row.id, alias=row.alias, from_tier="device", because="operator", idle_s=40.0),
+                AdapterEvicted(
+                    at_unix=now,
+                    by=by,
+                    adapter=row.id,
+                    alias=row.alias,
+                    tenant=row.tenant,
+                    from_tier="device",
+                    because="operator",
+                    idle_s=40.0,
+                ),
             )
         if not preview:
             self._put(after)

@@ -71,7 +71,14 @@ def test_what_makes_room_buries_nobody() -> None:
     """Evictions by policy in a row are one line with how many; what somebody did is a line each. A version without a name is its digest."""
     room = [
         AdapterEvicted(
-            at_unix=float(at), by="policy", adapter=AdapterId("a"), alias="b", from_tier="device", because="pages_needed", idle_s=1.0
+            at_unix=float(at),
+            by="policy",
+            adapter=AdapterId("a"),
+            alias="b",
+            tenant=TenantId("acme"),
+            from_tier="device",
+            because="pages_needed",
+            idle_s=1.0,
         )
         for at in range(3)
     ]

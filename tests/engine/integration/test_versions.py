@@ -142,8 +142,9 @@ async def test_b11_cycles_of_load_and_unload_leave_nothing(engine: Make, monkeyp
     What telemetry remembers is bounded, and made to be full before anything is counted. The second half is of 32 adapters that the first
     has not seen, three times each: what each left behind would show 32 times, and what each cycle left 96 times.
     """
-    for name in ("EVENTS_KEPT", "STEPS_KEPT", "RECORDS_KEPT", "LOADS_KEPT"):
-        monkeypatch.setattr(f"engine.telemetry.publisher.{name}", 8)
+    for name in ("publisher.STEPS_KEPT", "publisher.RECORDS_KEPT", "publisher.LOADS_KEPT", "event_log.EVENTS_KEPT"):
+        monkeypatch.setattr(f"engine.telemetry.{name}", 8)
+    monkeypatch.setattr("engine.telemetry.event_log.EVENTS_OF_A_TENANT", 8)
     served = engine(pages=60)
     folders = [served.folder(f"{i}", AdapterRecipe(seed=200 + i, rank=1 + i % 12, modules=MODULES[: 1 + i % 7])) for i in range(64)]
     counts: list[Counter[str]] = []
