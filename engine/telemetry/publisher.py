@@ -42,7 +42,10 @@ class Publisher:
         self._steps: Ring[StepRecord] = Ring(STEPS_KEPT)
         self._records: Ring[RequestRecord] = Ring(RECORDS_KEPT)
         self._loads: Ring[LoadRecord] = Ring(LOADS_KEPT)
-        self._token_s: dict[tuple[RequestId, int], float] = {}
+        self._token_s: dict[RequestId, dict[int, float]] = {}
+        """When the step of each choice's newest token ended."""
+        self._ended: list[RequestId] = []
+        """Requests that ended since the last step was recorded: in that step, or between two."""
         self._event_lock = threading.Lock()
 
     def publish(self, snapshot: EngineSnapshot) -> None:
@@ -55,8 +58,7 @@ class Publisher:
         self.cumulative.record_request(record)
         self._windows.record_request(record, now_s=self._clock.now_s())
         self.fairness.record_request(record, now_s=self._clock.now_s())
-        for key in [key for key in self._token_s if key[0] == record.id]:
-            del self._token_s[key]
+        self._ended.append(record.id)
 
     def forget_adapter(self, adapter: AdapterId) -> None:
         """It is no longer registered: its window goes, its records stay as long as others."""
@@ -67,6 +69,9 @@ class Publisher:
         self._steps.append(step)
         self.cumulative.record_step(output_tokens=output_tokens)
         gaps_s = self._gaps_s(step)
+        for request in self._ended:
+            self._token_s.pop(request, None)
+        self._ended.clear()
         for gap_s in gaps_s:
             self.cumulative.inter_token_s.observe(gap_s)
         self._windows.record_step(
@@ -128,9 +133,10 @@ class Publisher:
         ended_s = step.started_s + step.duration_s
         gaps_s = []
         for row in step.rows:
-            key = (row.request, row.index)
+            of_request = self._token_s.setdefault(row.request, {})
             if row.phase == "decode":
-                gaps_s.append(ended_s - self._token_s.get(key, step.started_s))
-            if row.phase == "decode" or key not in self._token_s:
-                self._token_s[key] = ended_s
+                gaps_s.append(ended_s - of_request.get(row.index, step.started_s))
+                of_request[row.index] = ended_s
+            else:
+                of_request.setdefault(row.index, ended_s)
         return gaps_s

@@ -155,6 +155,23 @@ def test_token_gaps_come_from_steps() -> None:
     assert [step.step for step in publisher.steps(after=2)] == [3, 4]
 
 
+def test_marks_of_tokens_go_with_their_request() -> None:
+    """What ended, in the step that is recorded or between two, is forgotten: a later request of the same id has gaps of its own."""
+    publisher = Publisher(HeldClock())
+    prefill = StepRow(request=RECORD.id, index=0, phase="prefill", tokens=8, adapter=None)
+    decode = replace(prefill, phase="decode", tokens=1)
+    publisher.record_step(_step(1, 0.0, prefill), output_tokens=1)
+    publisher.record_request(RECORD)  # its last token came in the step that is recorded next
+    publisher.record_step(_step(2, 1.0, decode), output_tokens=1)
+    publisher.record_step(_step(3, 100.0, prefill), output_tokens=1)
+    publisher.record_step(_step(4, 102.0, decode), output_tokens=1)
+    publisher.record_request(RECORD)
+    publisher.record_step(_step(5, 200.0), output_tokens=0)
+    publisher.record_step(_step(6, 300.0, prefill), output_tokens=1)
+    publisher.record_step(_step(7, 304.0, decode), output_tokens=1)
+    assert (publisher.cumulative.inter_token_s.read().count, publisher.cumulative.inter_token_s.read().total) == (3, 1.0 + 2.0 + 4.0)
+
+
 def test_loads_and_evictions_are_counted_by_cause() -> None:
     """A load is timed whole and by phase; an eviction counts under its reason."""
     publisher = Publisher(HeldClock())
