@@ -140,7 +140,7 @@ async def test_b12_unregister_lets_running_streams_finish(engine: Make, tiny_bas
 
 
 async def test_b11_cycles_of_load_and_unload_leave_nothing(engine: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five hundred times registered, asked and unregistered: no weights, host bytes, pages or resident memory are left, nor any object of ours.
+    """Five hundred times registered, asked and unregistered: no weights, pages or resident memory are left, nor any object of ours.
 
     What telemetry remembers is bounded, and made to be full before anything is counted. After the fiftieth cycle the same 32 adapters come
     again and again, and in the last half 32 others, seven times each: what each left behind shows 32 times, and what each cycle left, 225.
