@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from engine.adapters.layout import ImageTable
     from engine.alias import AliasName
     from engine.desired import Pin
-    from engine.ids import AdapterId, RequestId, Residency, TenantId, Tier
+    from engine.ids import AdapterId, RequestId, Residency, TenantId, Tier, WaitReason
     from engine.version import VersionRecord
 
 LoadStage = Literal["reading", "allocating", "copying", "probing"]
@@ -52,6 +52,15 @@ class Load:
     """Durations of others' steps while it copied, seconds."""
     arrived_s: float | None = None
 
+    def join(self, request: RequestId | None, tenant: TenantId | None, to_tier: Tier) -> WaitReason:
+        """A tenant's request wants it too, or still: what it waits for."""
+        self.tenant = self.tenant or tenant
+        if to_tier == "device":
+            self.to_tier = "device"
+        if request is not None and request not in self.waiters:
+            self.waiters.append(request)
+        return "adapter_pages" if self.stage == "allocating" else "adapter_loading"
+
     def add_phase(self, name: str, since_s: float, until_s: float, *, note: str = "") -> None:
         """Record a phase between two clock readings."""
         self.phases.append(LoadPhase(name=name, start_s=since_s - self.asked_s, duration_s=until_s - since_s, note=note))
@@ -85,6 +94,8 @@ class AdapterEntry:
     """Its image is at its origin and not on disk; the next read fetches it."""
     displaced_by: TenantId | None = None
     """Whose requests needed its pages when it last left the device."""
+    unused: bool = False
+    """Nothing ran with it since it came to the device."""
     probe: Literal["unproven", "ok", "mismatch"] = "unproven"
     recheck: bool = False
     last_used_s: float = 0.0
@@ -106,8 +117,8 @@ class AdapterEntry:
 
     @property
     def is_idle(self) -> bool:
-        """On the device, or not, and nothing holds it there."""
-        return not (self.leases or self.load or self.holds or (self.pin and self.pin.tier == "device"))
+        """On the device, and nothing holds it there."""
+        return self.on_device and not (self.leases or self.load or self.holds or (self.pin and self.pin.tier == "device"))
 
     def absolve(self) -> None:
         """Out of quarantine, to be proven anew; the copy that was at fault is to be gone."""
@@ -124,7 +135,7 @@ class AdapterEntry:
     def candidate(self, now_s: float, *, in_host: bool) -> Candidate:
         """As eviction sees it, on the device."""
         frequency, reload_cost = decayed(self.frequency, now_s - self.frequency_s), 1.0 if in_host else 4.0
-        facts = (self.record.id, len(self.pages), frequency, reload_cost, self.last_used_s, self.users, 0, False)
+        facts = (self.record.id, len(self.pages), frequency, reload_cost, self.last_used_s, self.users, self.unused, 0, False)
         return new_candidate(Candidate, facts)
 
     def tier(self, *, in_host: bool) -> Tier:

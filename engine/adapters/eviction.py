@@ -26,6 +26,8 @@ class Candidate(NamedTuple):
     last_used_s: float
     waiting: int = 0
     """Requests that wait for it; it leaves after all that nobody waits for."""
+    unused: bool = False
+    """Nothing ran with it since it came. If requests wait for it, it came for them and leaves last: else loads evict one another."""
     leases: int = 0
     pinned: bool = False
 
@@ -33,8 +35,8 @@ class Candidate(NamedTuple):
 new_candidate = tuple.__new__
 """What a NamedTuple's own constructor calls."""
 
-Ranked = tuple[bool, float, float, "AdapterId", Candidate]
-"""In the order of leaving: whether requests wait for it, its score (the lower, the sooner), last use, id."""
+Ranked = tuple[int, float, float, "AdapterId", Candidate]
+"""In the order of leaving: whether requests wait for it (2: and it came for them), its score (the lower, the sooner), last use, id."""
 
 
 class EvictionPolicy:
@@ -52,7 +54,8 @@ class EvictionPolicy:
     def victims(self, candidates: Iterable[Candidate], pages_needed: int) -> list[Candidate]:
         """Who leaves so that ``pages_needed`` pages come back, lowest score first; empty when even all would not do.
 
-        Never one that is leased or pinned, and those that requests wait for last. Equal scores leave by age of last use, then by id.
+        Never one that is leased or pinned. Those that requests wait for leave after all others, those brought for them last. Equal scores
+        leave by age of last use, then by id.
         """
         return self.order(candidates).take(pages_needed)
 
@@ -65,7 +68,7 @@ class EvictionPolicy:
         queue: list[Ranked] = []
         clocks: dict[AdapterId, tuple[float, float]] = {}
         for candidate in candidates:
-            adapter, pages, frequency, reload_cost, used_s, waiting, leases, pinned = candidate
+            adapter, pages, frequency, reload_cost, used_s, waiting, unused, leases, pinned = candidate
             if leases or pinned:
                 continue
             at_use = known.get(adapter)
@@ -73,7 +76,7 @@ class EvictionPolicy:
                 at_use = (used_s, clock)
             clocks[adapter] = at_use
             score = used_s if by_use else at_use[1] + frequency * reload_cost / (pages or 1)
-            queue.append((waiting > 0, score, used_s, adapter, candidate))
+            queue.append((1 + unused if waiting else 0, score, used_s, adapter, candidate))
         heapq.heapify(queue)
         return Order(policy=self, queue=queue, clocks=clocks)
 

@@ -121,6 +121,7 @@ class LoadPipeline:
         load, entry.load = entry.load, None
         self.under_way.pop(entry.record.id, None)
         assert load is not None
+        self._residency.idle.review(entry)
         self._residency.listener.arrived(entry, load)
         self._residency.listener.changed(entry)
 
@@ -131,6 +132,7 @@ class LoadPipeline:
         self._copying.discard(entry.record.id)
         if load is not None and load.pages:
             self._pool.give_back(load.pages)
+        self._residency.idle.review(entry)
         self._residency.listener.failed(entry, error)
         self._residency.listener.changed(entry)
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from engine.adapters.entry import AdapterEntry
+from engine.adapters.idle import IdleSet
 from engine.adapters.listener import ResidencyListener
 from engine.adapters.roster import Roster
 from engine.adapters.tiers import HostTier
@@ -44,8 +45,7 @@ class AdapterResidency:
         self.entries: dict[AdapterId, AdapterEntry] = {}
         self.roster = Roster()
         self.resident: dict[AdapterId, AdapterEntry] = {}
-        self._unleased: dict[AdapterId, AdapterEntry] = {}  # those of them: room is asked for often, and most are leased
-        self.num_joined = 0  # times that one came to be without a lease
+        self.idle = IdleSet()
         self.table = table
         self.disk = disk
         self.host = HostTier(budget_bytes=host_budget_bytes, may_leave=self._may_leave_host)
@@ -87,14 +87,7 @@ class AdapterResidency:
         entry = self.entry(adapter)
         if entry.load is None and not entry.on_device:
             self.loads.start(entry, now_s, to_tier, tenant=tenant)
-        if entry.load is None:
-            return "draining"
-        entry.load.tenant = entry.load.tenant or tenant
-        if to_tier == "device":
-            entry.load.to_tier = "device"
-        if request is not None and request not in entry.load.waiters:
-            entry.load.waiters.append(request)
-        return "adapter_pages" if entry.load.stage == "allocating" else "adapter_loading"
+        return "draining" if entry.load is None else entry.load.join(request, tenant, to_tier)
 
     def lease(self, adapter: AdapterId) -> None:
         """A sequence of it enters the batch; it must be on the device and a slot free, or already held."""
@@ -104,7 +97,8 @@ class AdapterResidency:
             assert entry.table is not None
             entry.slot = self.table.install(entry.table, entry.pages)
         entry.leases += 1
-        self._unleased.pop(adapter, None)
+        entry.unused = False
+        self.idle.review(entry)
         entry.touch(self._clock.now_s())
         self.listener.changed(entry)
 
@@ -116,8 +110,7 @@ class AdapterResidency:
         if entry.leases == 0 and entry.slot is not None:
             self.table.remove(entry.slot)
             entry.slot = None
-            self._unleased[adapter] = entry
-            self.num_joined += 1
+            self.idle.review(entry)
         if entry.leases == 0 and entry.leave_to is not None:
             self.leave_device(entry, because="retired" if entry.retired else "operator")
         self.listener.changed(entry)
@@ -143,15 +136,20 @@ class AdapterResidency:
     def evictable(self) -> list[Candidate]:
         """Idle adapters on the device that no lease, no pin and no move of a name holds."""
         now_s, in_host = self._clock.now_s(), self.host.adapters
-        return [each.candidate(now_s, in_host=adapter in in_host) for adapter, each in self._unleased.items() if each.is_idle]
+        return [entry.candidate(now_s, in_host=entry.record.id in in_host) for entry in self.idle]
+
+    @property
+    def num_joined(self) -> int:
+        """Times that one came to be among them."""
+        return self.idle.num_joined
 
     def is_evictable(self, adapter: AdapterId) -> bool:
-        """Whether it is one of these."""
-        return adapter in self._unleased and self._unleased[adapter].is_idle
+        """Whether it is one of them."""
+        return adapter in self.idle
 
     def evictable_pages(self, *, besides: AdapterId | None = None) -> int:
         """Pages of those that are evictable, but one."""
-        return sum(len(entry.pages) for adapter, entry in self._unleased.items() if adapter != besides and entry.is_idle)
+        return self.idle.num_pages - self.idle.pages_of(besides)
 
     def evict_for_room(self, adapters: Iterable[AdapterId], *, by: TenantId | None = None) -> None:
         """Take these off the device to make room for a tenant's request; each must be evictable."""
@@ -178,14 +176,15 @@ class AdapterResidency:
         """From now on this one, or none."""
         entry.pin = pin
         self.roster.repinned(entry)
+        self.idle.review(entry)
         self.listener.changed(entry)
 
     def settle_on_device(self, entry: AdapterEntry, pages: list[int]) -> None:
         """Its weights are in these pages."""
         entry.pages = pages
-        entry.on_device = True
-        self.resident[entry.record.id] = self._unleased[entry.record.id] = entry
-        self.num_joined += 1
+        entry.on_device = entry.unused = True
+        self.resident[entry.record.id] = entry
+        self.idle.review(entry)
         entry.touch(self._clock.now_s())
 
     def remove(self, adapter: AdapterId) -> None:
@@ -204,10 +203,11 @@ class AdapterResidency:
         """Free its arena pages now, maybe for a tenant's request; it must have no lease."""
         assert entry.leases == 0
         assert entry.load is None or entry.load.stage == "probing"
+        self.idle.leave(entry)
         pages, entry.pages = entry.pages, []
         self._pool.give_back(pages)
         entry.on_device, entry.displaced_by = False, by
-        del self.resident[entry.record.id], self._unleased[entry.record.id]
+        del self.resident[entry.record.id]
         wanted, entry.leave_to = entry.leave_to, None
         if wanted == "disk":
             self.host.drop(entry.record.id)
@@ -235,7 +235,7 @@ class AdapterResidency:
         assert sum(len(entry.pages) + (len(entry.load.pages) if entry.load else 0) for entry in held) == self._pool.count("adapter")
         leased = {entry.slot for entry in held if entry.leases}
         assert len(leased - {None}) == len(leased) == self.table.num_slots - self.table.num_free
-        assert self._unleased.keys() == {adapter for adapter, entry in self.resident.items() if not entry.leases}
+        self.idle.check(self.resident.values())
         for entry in held:
             assert bool(entry.pages) == entry.on_device == (entry.record.id in self.resident), entry.record.id
 

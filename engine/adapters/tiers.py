@@ -70,6 +70,8 @@ class HostTier:
     def trim(self) -> list[AdapterId]:
         """Drop what may leave, oldest use first, until the budget holds; returns who left."""
         left: list[AdapterId] = []
+        if self.used_bytes <= self.budget_bytes:
+            return left
         for candidate in list(self._copies):
             if self.used_bytes <= self.budget_bytes:
                 break

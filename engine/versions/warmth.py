@@ -40,6 +40,7 @@ class Warmth:
         self._check(self._host.residency.entry(adapter), like, self.wanted(like, at_least))
         for held in self._both(adapter, like):
             held.holds += 1
+            self._host.residency.idle.review(held)
 
     def bring(self, adapter: AdapterId, *, like: AdapterId | None, at_least: Tier = "disk") -> Future[Tier]:
         """Bring it to the tier that is wanted now: that tier, Conflict where it cannot come, or AdapterRefused from its probe."""
@@ -62,6 +63,7 @@ class Warmth:
         """The name has moved, or will not: nothing is held any more."""
         for held in self._both(adapter, like):
             held.holds -= 1
+            self._host.residency.idle.review(held)
             self._host.lifecycle.forget_retired(held)
         self._host.residency.trim_host()
 

@@ -98,6 +98,15 @@ def test_one_that_is_waited_for_leaves_last(name: str) -> None:
     assert names(EvictionPolicy(name).victims(idle, 11)) == ["popular", "fresh"]  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", ["gdsf", "lru"])
+def test_one_that_came_for_a_request_and_was_not_used_yet_leaves_after_all_others(name: str) -> None:
+    """Else loads evict one another for ever; once nobody waits for it any more, it is like any other."""
+    idle = [candidate("came", waiting=1, unused=True), candidate("stayed", waiting=3, frequency=9.0, last_used_s=5.0)]
+    assert names(EvictionPolicy(name).victims(idle, 1)) == ["stayed"]  # type: ignore[arg-type]
+    alone = [candidate("came", unused=True), candidate("stayed", frequency=9.0, last_used_s=5.0)]
+    assert names(EvictionPolicy(name).victims(alone, 1)) == ["came"]  # type: ignore[arg-type]
+
+
 def test_lru_takes_the_one_unused_longest() -> None:
     """Whatever its size or use."""
     idle = [candidate("new", last_used_s=9.0), candidate("old", last_used_s=1.0, frequency=50.0)]

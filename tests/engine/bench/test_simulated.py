@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
+from engine.adapters.entry import AdapterEntry
+from engine.adapters.listener import LeftBecause, ResidencyListener
 from engine.bench.__main__ import main
 from engine.bench.evict import Popularity, evict
 from engine.bench.fair import Crowd, fair
 from engine.bench.figures import Figure, as_json
 from engine.bench.sched import Queue
+from engine.bench.simulated import Ask, World
 from engine.bench.starve import Places, starve
+from engine.memory.reclaim import Floors
+from engine.scheduler.budget import Limits
 
 
 def told(figures: list[Figure]) -> dict[str, float]:
@@ -33,6 +39,34 @@ def test_rare_adapters_get_their_turn() -> None:
     figures = told(starve(3, Places(seconds=20.0, rare_rate=0.2, drain_after_s=0.5)))
     assert figures["ratio"] < 0.5
     assert figures["tokens_ratio"] == pytest.approx(1.0, abs=0.05)
+
+
+def test_no_load_is_for_nothing() -> None:
+    """What came for a request that still waits is not evicted for another one's, however many adapters wait for few pages."""
+    limits = Limits(max_sequences=16, max_step_tokens=64, prefill_chunk=32, max_adapters=16, page_tokens=16, drain_after_s=1e9)
+    sizes = {f"a{number}": 4 for number in range(60)}
+    world = World(num_pages=16 * 8, sizes=sizes, limits=limits, floors=Floors(kv=16 * 4, adapter=16 * 4))
+    wasted: list[AdapterEntry] = []
+    world.residency.listener = Departures(wasted)
+    draw = random.Random(1)
+    chosen = [draw.randrange(60) for _ in range(400)]
+    asks = [Ask(at_s=0.001 * n, tenant=f"t{a % 5}", prompt_tokens=20, new_tokens=20, adapter=f"a{a}") for n, a in enumerate(chosen)]
+    world.run(asks, until_s=4.0)
+    assert sum(sequence.state == "finished" for sequence in world.sequences) == 400
+    assert not wasted
+
+
+class Departures(ResidencyListener):
+    """Keeps who left the device unused while requests waited for it."""
+
+    def __init__(self, wasted: list[AdapterEntry]) -> None:
+        self._wasted = wasted
+
+    def left_device(self, entry: AdapterEntry, because: LeftBecause) -> None:
+        """It was waited for, or not."""
+        del because
+        if entry.unused and entry.users:
+            self._wasted.append(entry)
 
 
 def test_pages_and_frequency_beat_slots() -> None:
