@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from nicegui import run
-
 from console.desk import Desk
-from engine import LoradeckError, PayloadTooLarge
+from engine import LoradeckError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nicegui.elements.upload_files import FileUpload
 
     from engine import Caller, DryRun, Import, ItemRecord, ItemState, Progress
@@ -68,18 +63,10 @@ class ImportActions(Desk):
         return True
 
     async def keep_upload(self, file: FileUpload) -> str:
-        """Put an archive where uploads lie, under a name of ours; that name. Raises Forbidden or PayloadTooLarge."""
+        """Put an archive where uploads lie; its name there. Raises LoradeckError; then nothing is left."""
         self.caller.need("operator")
-        most = self.engine.settings.max_upload
-        if file.size() > most:
-            message = f"The archive is larger than {most} bytes."
-            raise PayloadTooLarge(message, param="file", expected=f"at most {most} bytes", found=file.size())
-        folder: Path = self.engine.operations.uploads
-        await run.io_bound(folder.mkdir, parents=True, exist_ok=True)
-        name = f"{uuid.uuid4().hex}.zip"
-        await file.save(folder / name)
-        return name
+        return await self.engine.operations.uploads.keep(file.iterate())
 
     def drop_upload(self, name: str) -> None:
         """An archive that nothing was made of goes."""
-        (self.engine.operations.uploads / name).unlink(missing_ok=True)
+        self.engine.operations.uploads.drop(name)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import anyio
@@ -20,8 +18,7 @@ from engine.api.body import read_body
 from engine.api.queries import flag, number, one_of
 from engine.api.registering import register_in_thread
 from engine.api.schemas import StrictBody
-from engine.errors import InvalidRequest, PayloadTooLarge
-from engine.full_disk import unwritable
+from engine.errors import InvalidRequest
 from engine.intake.importing import Import
 from engine.operation import ItemState
 
@@ -143,12 +140,10 @@ async def _take_upload(engine: Engine, request: Request) -> Response:
     """A zip as the body: kept under a name of ours while it is needed."""
     caller, query = caller_of(request), request.query_params
     caller.need("operator")
-    dry_run = bool(flag(query, "dry_run"))
-    folder = engine.operations.uploads
-    name = f"{uuid.uuid4().hex}.zip"
+    dry_run, uploads = bool(flag(query, "dry_run")), engine.operations.uploads
+    name = await uploads.keep(request.stream())
     started = False
     try:
-        await _write(request.stream(), folder / name, most=engine.settings.max_upload)
         ask = Import(
             kind="upload",
             upload=name,
@@ -163,22 +158,7 @@ async def _take_upload(engine: Engine, request: Request) -> Response:
         return answer
     finally:
         if not started:
-            (folder / name).unlink(missing_ok=True)
-
-
-async def _write(chunks: AsyncIterator[bytes], path: Path, *, most: int) -> None:
-    """To disk as it comes, cut off past the limit. Raises PayloadTooLarge or RegistryUnavailable."""
-    size = 0
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        async with await anyio.open_file(path, "xb") as file:
-            async for chunk in chunks:
-                size += len(chunk)
-                if size > most:
-                    raise PayloadTooLarge(f"The archive is larger than {most} bytes.", param="body", expected=f"at most {most} bytes")
-                await file.write(chunk)
-    except OSError as error:
-        raise unwritable("The upload", error) from error
+            uploads.drop(name)
 
 
 def _operation_json(one: Progress) -> dict[str, Any]:

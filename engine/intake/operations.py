@@ -16,6 +16,7 @@ from engine.intake.errors_csv import csv_head, csv_lines
 from engine.intake.importing import read_rows
 from engine.intake.progress import DryRun, Progress, first_item
 from engine.intake.upgrade import Upgrade, read_base
+from engine.intake.uploads import Uploads
 from engine.intake.worker import Worker
 from engine.operation import UNFINISHED, OperationRecord
 from engine.registry import operations as stored
@@ -41,9 +42,8 @@ class Operations:
     def __init__(self, host: ModelHost, registrar: Registrar) -> None:
         self._host = host
         self._registrar = registrar
-        self.uploads = registrar.sources.staging.folder
-        """Where archives that were sent lie while they are needed."""
         self._store = host.catalog.store
+        self.uploads = Uploads(registrar.sources.staging, self._store, max_bytes=host.parts.settings.max_upload)
         self._worker = Worker(host, registrar, uploads=self.uploads)
 
     def begin(self) -> Callable[[], None]:
@@ -53,8 +53,7 @@ class Operations:
             if operation.state == "reading":
                 message = "Loradeck ended while its rows were stored; send the import again."
                 self._change(operation.id, state="failed", message=message, ended_unix=time.time())
-        uploads = self._store.read(lambda session: [one.options.get("upload", "") for one in stored.page(session, limit=10_000)])
-        self._registrar.sources.staging.sweep(keep=uploads)
+        self.uploads.sweep_all()
         self._worker.begin(operation.id for operation in reversed(unfinished) if operation.state in UNFINISHED)
         return self._worker.stop
 
@@ -62,7 +61,7 @@ class Operations:
         """Judge some rows; reads their files and changes nothing. Blocks: call it in a thread."""
         caller.need("operator")
         rows, upgrade = self._rows(request, caller)
-        upload = self.uploads / request.upload if request.upload else None
+        upload = self.uploads.path(request.upload) if request.upload else None
         batch = Batch(self._host, self._registrar, upload=upload, upgrade=upgrade, caller=caller)
         with ThreadPoolExecutor(JUDGED_TOGETHER, thread_name_prefix="judge") as pool:
             judged = tuple(pool.map(batch.judge, rows[offset : offset + limit]))
@@ -138,16 +137,18 @@ class Operations:
         return self.get(operation, caller=caller)
 
     def resume(self, operation: str, *, caller: Caller) -> Progress:
-        """Go on with the rows that wait, after ``cancel`` or a failure. Raises Conflict when none waits."""
+        """Go on with the rows that wait, after ``cancel`` or a failure. Raises Conflict when none waits, or their archive is gone."""
         record = self._mine(operation, caller)
         if record.state in UNFINISHED or record.done + record.failed >= record.total:
             raise Conflict(f"The operation is {record.state}; no row waits.", code="nothing_to_resume", found=record.state)
+        self.uploads.check(record)
         self._enqueue(operation)
         return self.get(operation, caller=caller)
 
     def retry(self, operation: str, *, caller: Caller) -> Progress:
-        """Try the rejected rows again, as after their files were put right. Raises Conflict when there is none."""
+        """Try the rejected rows again, as after their files were put right. Raises Conflict when there is none, or its archive is gone."""
         record = self._mine(operation, caller)
+        self.uploads.check(record)
         if record.state in UNFINISHED or not self._store.write(lambda session: stored.wait_again(session, operation)):
             raise Conflict(f"The operation is {record.state}; no rejected row can be tried now.", code="nothing_to_retry")
         self._enqueue(operation)

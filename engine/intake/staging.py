@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from engine.adapters.folder import KNOWN, MAX_TEXT_BYTES, WEIGHTS, check_form
@@ -13,7 +13,7 @@ from engine.errors import AdapterRefused
 from engine.full_disk import unwritable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
     from engine.intake.place import Place
@@ -71,12 +71,12 @@ class Staging:
                 raise unwritable(f"The copy of {path.name} in {self.folder}", fault) from fault
             raise
 
-    def sweep(self, keep: Iterable[str] = ()) -> None:
-        """Remove what an earlier process left, but for the names in ``keep``."""
-        kept = set(keep)
+    def sweep(self, *, keep: Collection[str], before_unix: float) -> None:
+        """Remove what was last written before a time, but for the names in ``keep``."""
         for path in self.folder.glob("*") if self.folder.is_dir() else ():
-            if path.name not in kept:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            with suppress(FileNotFoundError):  # its own end came first
+                if path.name not in keep and path.stat().st_mtime < before_unix:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _capped(chunks: Iterable[bytes], *, name: str, most: int) -> Iterator[bytes]:

@@ -22,16 +22,17 @@ from engine.registry import operations as stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from sqlmodel import Session
 
+    from engine.intake.uploads import Uploads
     from engine.model_host import ModelHost
     from engine.operation import OperationRecord, OperationState
     from engine.registration import Registrar
 
 STOP_S = 10.0
 TOLD_EVERY_S = 1.0
+SWEEP_EVERY_S = 3600.0
 RETRY_S = 1.0
 """Between tries while the registry is away."""
 log = logging.getLogger("loradeck.intake")
@@ -40,7 +41,7 @@ log = logging.getLogger("loradeck.intake")
 class Worker:
     """Any thread adds and halts. ``work`` is what is under way; None between two."""
 
-    def __init__(self, host: ModelHost, registrar: Registrar, *, uploads: Path) -> None:
+    def __init__(self, host: ModelHost, registrar: Registrar, *, uploads: Uploads) -> None:
         self.work: Work | None = None
         self._host = host
         self._registrar = registrar
@@ -99,9 +100,12 @@ class Worker:
             self.work = None
 
     def _next(self) -> str | None:
-        with self._wake:
-            self._wake.wait_for(lambda: self._stopping.is_set() or self._waiting)
-            return None if self._stopping.is_set() else self._waiting.popleft()
+        while True:
+            with suppress(RegistryUnavailable):
+                self._uploads.sweep()
+            with self._wake:
+                if self._wake.wait_for(lambda: self._stopping.is_set() or self._waiting, timeout=SWEEP_EVERY_S):
+                    return None if self._stopping.is_set() else self._waiting.popleft()
 
     def _put_off(self, operation: str) -> None:
         """The registry is away: nothing of the operation was lost, and it goes on once the registry is back."""
@@ -127,7 +131,7 @@ class Worker:
         return Batch(
             self._host,
             self._registrar,
-            upload=self._uploads / upload if upload else None,
+            upload=self._uploads.path(upload) if upload else None,
             upgrade=Upgrade(self._host, self._host.parts.spec) if record.kind == UPGRADE else None,
             caller=owner(record),
         )
@@ -158,7 +162,7 @@ class Worker:
             log.warning("operation %s: the registry is away, so its end is not stored; it is carried on at the next start", operation)
             return
         if record is not None and state == "done" and not record.failed and record.options.get("upload"):
-            (self._uploads / record.options["upload"]).unlink(missing_ok=True)
+            self._uploads.drop(record.options["upload"])
         self._tell(operation)
 
     def _tell(self, operation: str, *, seldom: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, func, insert, update
+from sqlalchemy import and_, bindparam, func, insert, or_, update
 from sqlmodel import Session, col, select
 
 from engine.ids import TenantId
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from engine.operation import ItemState, OperationState
 
+UPLOADED = "import.upload"
 SETTLED = ("state", "outcome", "result", "code", "message", "ended_unix")
 """Columns that tell how a row ended."""
 
@@ -55,6 +56,15 @@ def page(
     if states:
         query = query.where(col(OperationTable.state).in_(states))
     return [_record(row) for row in session.exec(query.offset(offset).limit(limit))]
+
+
+def uploads_needed(session: Session, *, since_unix: float) -> set[str]:
+    """Archives of operations with a row that waits, or that was rejected and may be tried again: unless they ended before a time."""
+    table = OperationTable
+    waits = col(table.done) + col(table.failed) < col(table.total)
+    may_be_tried = and_(col(table.failed) > 0, or_(col(table.ended_unix).is_(None), col(table.ended_unix) >= since_unix))
+    query = select(table.options).where(table.kind == UPLOADED, or_(waits, may_be_tried))
+    return {options["upload"] for options in session.exec(query)}
 
 
 def items(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from engine.caller import Caller, Role
 from engine.errors import InvalidRequest, OperationNotFound
+from engine.intake.staging import Staging
+from engine.intake.uploads import Uploads
+from engine.registry.store import Store
 from engine.settings import Settings
 
 
@@ -13,7 +16,7 @@ class ScriptedOperations:
     """The doors of ``engine.operations``."""
 
     def __init__(self, settings: Settings) -> None:
-        self.uploads = settings.data / "staging"
+        self.uploads = Uploads(Staging(settings.data / "staging", max_weights_bytes=1), cast("Store", None), max_bytes=settings.max_upload)
 
     def page(self, *, caller: Caller, **_: Any) -> list[Any]:
         """None."""

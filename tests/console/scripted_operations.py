@@ -6,14 +6,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from engine import AdapterId, Caller, Conflict, DryRun, Import, ItemRecord, Judged, OperationRecord, Progress, TenantId
 from engine.intake.errors_csv import csv_head, csv_lines
 from engine.intake.manifest import read_manifest
 from engine.intake.row import Fault, ImportRow
+from engine.intake.staging import Staging
+from engine.intake.uploads import Uploads
+from engine.registry.store import Store
 
 PER_S = 40.0
+MOST_BYTES = 2**31
 
 
 @dataclass
@@ -42,7 +46,7 @@ class ScriptedOperations:
     """Rows whose source holds ``bad`` are rejected, ``same`` unchanged, ``newer`` updated."""
 
     def __init__(self, data: Path) -> None:
-        self.uploads = data / "staging"
+        self.uploads = Uploads(Staging(data / "staging", max_weights_bytes=1), cast("Store", None), max_bytes=MOST_BYTES)
         self._all: dict[str, Operation] = {}
 
     def dry_run(self, request: Import, *, offset: int, limit: int, caller: Caller) -> DryRun:

@@ -121,7 +121,7 @@ async def test_no_room_to_unpack(served: Served, monkeypatch: pytest.MonkeyPatch
             await served.register(packed, "packed")
     assert (record.state, record.options["code"], record.failed) == ("failed", "disk_full", 0)
     assert refused.value.code == "disk_full"
-    assert not list(served.engine.operations.uploads.glob("*"))
+    assert not list(served.engine.operations.uploads.folder.glob("*"))
     await asyncio.to_thread(served.engine.operations.resume, record.id, caller=LOCAL)
     assert (await ended(served, record.id)).record.done == 1
 
@@ -142,10 +142,10 @@ async def test_no_room_for_an_upload_or_an_archive(served: Served, monkeypatch: 
     transport = httpx.ASGITransport(app=build_app(served.engine), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         with monkeypatch.context() as broken:
-            broken.setattr("engine.api.imports.anyio.open_file", no_space)
+            broken.setattr("engine.intake.uploads.anyio.open_file", no_space)
             answer = await http.post("/api/uploads?alias=x", content=b"PK")
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "disk_full")
-    assert not list(served.engine.operations.uploads.glob("*"))
+    assert not list(served.engine.operations.uploads.folder.glob("*"))
     await asyncio.to_thread(retirement.archive, "x@1")
 
 

@@ -116,7 +116,7 @@ async def test_an_uploaded_archive(http: httpx.AsyncClient, served: Served) -> N
     ended = await done(http, started.json()["id"])
     assert ended["done"] == 4
     assert served.engine.resolve("acme/a03")
-    await until(lambda: not list(served.engine.operations.uploads.glob("*")))
+    await until(lambda: not list(served.engine.operations.uploads.folder.glob("*")))
 
 
 @pytest.mark.parametrize("name", ["../x", "..\\..\\x", "/etc/x", "CON", "x" * 300])
@@ -130,12 +130,12 @@ async def test_an_unsafe_archive_leaves_nothing(http: httpx.AsyncClient, served:
         made.writestr(info, "x")
     answer = await http.post("/api/uploads?alias=x", content=packed.getvalue())
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "archive_unsafe")
-    assert not list(served.engine.operations.uploads.glob("*"))
+    assert not list(served.engine.operations.uploads.folder.glob("*"))
 
 
 async def test_uploads_have_a_limit_of_their_own(http: httpx.AsyncClient, served: Served) -> None:
     """Cut off as it comes; other paths keep theirs."""
     answer = await http.post("/api/uploads?alias=x", content=bytes(100_001))
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "payload_too_large")
-    assert not list(served.engine.operations.uploads.glob("*"))
+    assert not list(served.engine.operations.uploads.folder.glob("*"))
     assert (await http.post("/api/imports", content=bytes(20_001))).status_code == 413
