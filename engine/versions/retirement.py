@@ -146,7 +146,8 @@ class Retirement:
             ]
             versions.set_state(session, [record.key], "retired", note=why)
             shares = {alias.name: alias.canary_share for alias in tried}
-            before = {"state": record.state, "aliases": [alias.name for alias in named], "canaries": shares}
+            before: dict[str, Any] = {"state": record.state, "aliases": [alias.name for alias in named], "canaries": shares}
+            before["splits"] = {alias.name: _split(alias) for alias in named if alias.canary is not None}
             facts = {"before": before, "after": {"state": "retired"}, "why": why, "undo_of": undo_of}
             audit.append(session, caller, "version.retire", version_subject(record), **facts)  # type: ignore[arg-type]
             return stable
@@ -233,6 +234,10 @@ class Retirement:
 
     def _now(self, record: VersionRecord) -> VersionRecord:
         return self._host.catalog.records[record.key]
+
+
+def _split(alias: AliasRecord) -> dict[str, Any]:
+    return {"canary_version": alias.canary_version, "canary_share": alias.canary_share}
 
 
 def _expect(record: VersionRecord, verb: str, states: tuple[VersionState, ...]) -> None:

@@ -12,6 +12,7 @@ from engine.control import ControlCall
 from engine.desired import Schedule
 from engine.errors import Conflict
 from engine.ids import TenantId
+from engine.names import check_alias
 from engine.registry.alias_words import alias_facts
 from engine.report import Thresholds
 from engine.versions.facts import title
@@ -24,7 +25,7 @@ from engine.versions.undo import alias_of, moved_on
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from engine.alias import AliasRecord
+    from engine.alias import AliasRecord, MoveKind
     from engine.audit_record import AuditRecord
     from engine.caller import Caller
     from engine.desired import Pin
@@ -73,43 +74,36 @@ class WaysBack:
         if before is None:
             self._versions.drop(name.name, tenant=name.tenant, why=why, caller=caller, undo_of=line.key)
             return
-        canary = self._record(before.get("canary_version"))
-        change = Change(
-            name=name,
-            version=servable(self._must(before["version"]), self._versions.host),
-            kind="canary" if line.action == "alias.canary" else "rollback",
-            action="alias.move",
-            canary=None if canary is None else servable(canary, self._versions.host),
-            share=before.get("canary_share", 0.0) if canary is not None else 0.0,
-            why=why,
-            undo_of=line.key,
-        )
-        self._versions.moves.apply(change, caller=caller)
+        kind: MoveKind = "canary" if line.action == "alias.canary" else "rollback"
+        self._lead(name, before, kind=kind, why=why, caller=caller, undo_of=line.key)
 
     def drop(self, line: AuditRecord, why: str, caller: Caller) -> None:
-        """The name again, at its version, which is ready again with those that retired with it."""
-        name = alias_of(line)
+        """The name again, at its version and with its canary, which are ready again with those that retired with it."""
+        name, before, retired = alias_of(line), line.before, (line.after or {}).get("retired", [])
         current = self._catalog.aliases.get(name)
-        if current is not None or line.before is None:
+        if current is not None or before is None:
             raise moved_on(name.name, None, None if current is None else current.version)
-        for key in (line.after or {}).get("retired", []):
+        if before.get("canary_version") not in retired:
+            self._canary(before)
+        for key in retired:
             record = self._must(key)
             if record.state in GONE:
                 self._versions.retirement.restore(title(record), tenant=record.tenant, why=why, caller=caller)
-        version = servable(self._must(line.before["version"]), self._versions.host)
-        change = Change(name=name, version=version, kind="move", action="alias.move", why=why, undo_of=line.key)
-        self._versions.moves.apply(change, caller=caller)
+        self._lead(name, before, kind="move", why=why, caller=caller, undo_of=line.key)
 
     def retire(self, line: AuditRecord, why: str, caller: Caller) -> None:
-        """Ready again, and its names lead to it where nobody has taken them; what an undo that failed has done already stays done."""
+        """Ready again, and its names lead to it, with their canaries, where nobody has taken them; a failed undo's steps stay done."""
         tenant, before, versions = TenantId(line.tenant or ""), line.before or {}, self._versions
         record = versions.find.version(line.object, tenant)
         told: dict[str, Any] = {"tenant": tenant, "why": why, "caller": caller}
         steps: list[Callable[..., object]] = []
         if record.state in GONE:
             steps.append(partial(versions.retirement.restore, line.object, **told))
-        missing = [alias for alias in before.get("aliases", []) if AliasName(tenant, alias) not in self._catalog.aliases]
-        steps += [partial(self._name, alias, record.key, **told) for alias in missing]
+        for name in (AliasName(tenant, alias) for alias in before.get("aliases", [])):
+            if name not in self._catalog.aliases:
+                facts = {"version": record.key, **before.get("splits", {}).get(name.name, {})}
+                self._canary(facts)
+                steps.append(partial(self._lead, name, facts, kind="create", why=why, caller=caller))
         for alias, share in before.get("canaries", {}).items():
             current = self._catalog.aliases.get(AliasName(tenant, alias))
             if current is not None and current.canary is None and current.version != record.key:
@@ -173,11 +167,21 @@ class WaysBack:
             raise moved_on(line.object, line.after, None if found is None else asdict(found))
         thresholds.set(_thresholds(line.before), tenant=tenant, why=why, caller=caller, undo_of=line.key)
 
-    def _name(self, alias: str, key: int, **told: Any) -> None:  # noqa: ANN401 - as ``create`` has them
-        self._versions.names.create(alias, self._must(key), **told)
+    def _lead(
+        self, name: AliasName, facts: dict[str, Any], *, kind: MoveKind, why: str, caller: Caller, undo_of: int | None = None
+    ) -> None:
+        """A name leads where the log says that it led. Raises Conflict."""
+        host = self._versions.host
+        check_alias(name.name, reserved=(host.base_name,))
+        canary, share = self._canary(facts)
+        version = servable(self._must(facts["version"]), host)
+        change = Change(name=name, version=version, kind=kind, action="alias.move", canary=canary, share=share, why=why, undo_of=undo_of)
+        self._versions.moves.apply(change, caller=caller)
 
-    def _record(self, key: int | None) -> VersionRecord | None:
-        return None if key is None else self._must(key)
+    def _canary(self, facts: dict[str, Any]) -> tuple[VersionRecord | None, float]:
+        """What got a share of a name's requests, and the share. Raises Conflict where it cannot serve now."""
+        key = facts.get("canary_version")
+        return (None, 0.0) if key is None else (servable(self._must(key), self._versions.host), facts["canary_share"])
 
     def _must(self, key: int) -> VersionRecord:
         record = self._catalog.records.get(key)

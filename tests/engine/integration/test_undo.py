@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.alias import AliasRecord
+from engine.alias import AliasName, AliasRecord
 from engine.audit_record import AuditRecord
 from engine.caller import SYSTEM
 from engine.errors import AdapterNotFound, Conflict, Forbidden, RegistryUnavailable
@@ -139,6 +139,36 @@ async def test_an_undo_that_fails_midway_can_be_tried_again(engine: Make, monkey
     with pytest.raises(Conflict) as caught:
         await asyncio.to_thread(audit.undo, line.key)
     assert caught.value.code == "already_undone"
+
+
+@pytest.mark.parametrize("action", ["version.retire", "alias.drop"])
+async def test_a_name_comes_back_with_its_canary(engine: Make, action: str) -> None:
+    """And with the share that it had; while the canary cannot serve, nothing comes back, and the refusal names it."""
+    served = engine()
+    versions, audit, name = served.engine.versions, served.engine.audit, AliasName(TenantId("default"), "x")
+    await served.add("x", AdapterRecipe(seed=1))
+    await served.register(served.folder("new", AdapterRecipe(seed=2)), "x", replace=True)
+    await served.register(served.folder("kept", AdapterRecipe(seed=3)), "y")
+    await asyncio.to_thread(versions.names.canary, "x", versions.find.version("y", None).id, 0.25)
+    before = served.host.catalog.aliases[name]
+
+    async def leave() -> AuditRecord:
+        await (asyncio.to_thread(versions.retirement.retire, "x") if action == "version.retire" else served.unregister("x"))
+        assert name not in served.host.catalog.aliases
+        return await newest(served, action)
+
+    await leave()
+    await undo(served, action)
+    again = served.host.catalog.aliases[name]
+    assert (again.version, again.canary_version, again.canary_share) == (before.version, before.canary_version, 0.25)
+    line = await leave()
+    await asyncio.to_thread(versions.retirement.retire, "y")
+    with pytest.raises(Conflict, match="y@1 is retired"):
+        await asyncio.to_thread(audit.undo, line.key)
+    assert versions.find.version("x@2", None).state == "retired"
+    await undo(served, "version.retire")
+    await asyncio.to_thread(audit.undo, line.key)
+    assert served.host.catalog.aliases[name].canary_share == 0.25
 
 
 async def test_what_changed_since_is_not_undone(engine: Make) -> None:
