@@ -69,8 +69,13 @@ class Router:
             return target
         known = self._splits.get(alias.alias)
         if known is None or (known.canary, known.share) != (alias.canary, alias.canary_share):
+            self._splits = {name: split for name, split in self._splits.items() if self._tries(name, split)}
             known = self._splits[alias.alias] = Split(canary=alias.canary, share=alias.canary_share)
         return replace(target, adapter=alias.canary, stable=target.adapter) if known.takes() else target
+
+    def _tries(self, name: AliasName, split: Split) -> bool:
+        alias = self._host.catalog.aliases.get(name)
+        return alias is not None and alias.canary == split.canary
 
     def row(self, ref: str, tenant: TenantId | None) -> AdapterRow:
         """What the latest snapshot says of what an alias or a version id names, also of one that leaves. Raises AdapterNotFound."""

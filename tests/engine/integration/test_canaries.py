@@ -67,6 +67,20 @@ async def test_the_stable_version_answers_for_a_fallen_canary(engine: Make, tiny
     await served.check()
 
 
+async def test_shares_of_names_that_are_gone_are_forgotten(engine: Make) -> None:
+    """However many names had a canary: as many are counted as have one."""
+    served = engine()
+    _, canary = await with_canary(served)
+    names, record = served.engine.versions.names, served.entry("x").record
+    for number in range(5):
+        await asyncio.to_thread(names.create, f"n{number}", record, tenant=record.tenant)
+        await asyncio.to_thread(names.canary, f"n{number}", canary, 0.5)
+        await served.ask(f"n{number}", max_tokens=1)
+        await served.unregister(f"n{number}")
+    await served.ask("x", max_tokens=1)
+    assert set(served.engine._router._splits) == {X}
+
+
 async def test_a_retired_canary_leaves_the_name(engine: Make, tiny_base: Path) -> None:
     """Retiring the canary's version ends its share; the name stays, its stable version answers, and an undo brings the share back."""
     served = engine()
