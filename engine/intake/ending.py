@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from engine.audit_record import Subject
@@ -14,17 +15,27 @@ if TYPE_CHECKING:
 
     from engine.operation import OperationRecord, OperationState
 
+NOTED = "noted"
+"""The option that says how many refused rows the audit log knows of, by code."""
+
 
 def rest(
     session: Session, record: OperationRecord, state: OperationState, *, message: str = "", code: str = "", by: Caller | None = None
 ) -> None:
-    """Done, failed with a ``code``, or cancelled ``by`` somebody. Refused rows, however many, are one line: how many for which code."""
-    options = record.options | {"code": code}
-    operations.change(session, record.id, state=state, message=message, options=options, ended_unix=time.time())
+    """Done, failed with a ``code``, or cancelled ``by`` somebody. Rows refused since the last rest are a line: how many by which code."""
     codes = operations.count_codes(session, record.id)
-    if codes:
-        after = {"rejected": sum(codes.values()), "of": record.total, "codes": codes, "kind": record.kind, "operation": state}
+    options = record.options | {"code": code, NOTED: codes}
+    operations.change(session, record.id, state=state, message=message, options=options, ended_unix=time.time())
+    since = Counter(codes) - Counter(record.options.get(NOTED, {}))
+    if since:
+        after = {"rejected": since.total(), "of": record.total, "codes": dict(since), "kind": record.kind, "operation": state}
         audit.append(session, by or owner(record), "adapter.reject", Subject("operation", record.id, record.tenant), after=after)
+
+
+def again(session: Session, record: OperationRecord) -> int:
+    """Refused rows wait, and what is refused anew is noted anew; how many."""
+    operations.change(session, record.id, options=record.options | {NOTED: {}})
+    return operations.wait_again(session, record.id)
 
 
 def owner(record: OperationRecord) -> Caller:

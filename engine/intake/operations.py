@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import Conflict, InvalidRequest, OperationNotFound
 from engine.intake.batch import Batch
-from engine.intake.ending import rest
+from engine.intake.ending import again, rest
 from engine.intake.errors_csv import csv_head, csv_lines
 from engine.intake.importing import read_rows
 from engine.intake.progress import DryRun, Progress, first_item
@@ -23,6 +23,8 @@ from engine.registry import operations as stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from sqlmodel import Session
 
     from engine.caller import Caller
     from engine.intake.importing import Import
@@ -129,10 +131,16 @@ class Operations:
 
     def cancel(self, operation: str, *, caller: Caller) -> Progress:
         """Take no more rows; those that are taken in stay. ``resume`` goes on. Raises Conflict when it has ended."""
-        record = self._mine(operation, caller)
-        if record.state not in UNFINISHED:
-            raise Conflict(f"The operation is {record.state}; there is nothing to cancel.", code="operation_ended", found=record.state)
-        self._store.write(lambda session: rest(session, record, "cancelled", by=caller))
+        self._mine(operation, caller)
+
+        def work(session: Session) -> None:
+            record = stored.get(session, operation)
+            if record is None or record.state not in UNFINISHED:
+                state = None if record is None else record.state
+                raise Conflict(f"The operation is {state}; there is nothing to cancel.", code="operation_ended", found=state)
+            rest(session, record, "cancelled", by=caller)
+
+        self._store.write(work)
         self._worker.halt(operation)
         return self.get(operation, caller=caller)
 
@@ -149,7 +157,7 @@ class Operations:
         """Try the rejected rows again, as after their files were put right. Raises Conflict when there is none, or its archive is gone."""
         record = self._mine(operation, caller)
         self.uploads.check(record)
-        if record.state in UNFINISHED or not self._store.write(lambda session: stored.wait_again(session, operation)):
+        if record.state in UNFINISHED or not self._store.write(lambda session: again(session, record)):
             raise Conflict(f"The operation is {record.state}; no rejected row can be tried now.", code="nothing_to_retry")
         self._enqueue(operation)
         return self.get(operation, caller=caller)

@@ -80,11 +80,11 @@ async def test_the_refused_rows_of_an_import_are_one_line(engine: Make) -> None:
 
 
 async def test_a_cancelled_import_says_what_it_had_refused(engine: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line is by whoever cancelled it."""
+    """The line is by whoever cancelled it; resumed, the next one tells of what was refused since, so that each row is in one."""
     monkeypatch.setattr(work, "TOGETHER_ROWS", 2)
     served = engine()
     folders = sources(served.data, 24)
-    without_weights(folders[:2])
+    without_weights([*folders[:2], folders[20]])
     operation = await start(served, listed(folders))
     await until(lambda: now(served, operation).record.failed == 2)
     await asyncio.to_thread(served.engine.operations.cancel, operation, caller=ANA)
@@ -92,3 +92,9 @@ async def test_a_cancelled_import_says_what_it_had_refused(engine: Make, monkeyp
     assert line.by == "ana"
     assert line.after is not None
     assert (line.after["rejected"], line.after["operation"]) == (2, "cancelled")
+    await asyncio.to_thread(served.engine.operations.resume, operation, caller=ANA)
+    assert (await ended(served, operation)).record.failed == 3
+    assert [(line.after or {})["rejected"] for line in await refusals(served)] == [1, 2]
+    await asyncio.to_thread(served.engine.operations.retry, operation, caller=ANA)  # and refused anew
+    await ended(served, operation)
+    assert [(line.after or {})["rejected"] for line in await refusals(served)] == [3, 1, 2]
