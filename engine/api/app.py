@@ -23,6 +23,7 @@ from engine.api.keys import keys_router
 from engine.api.lora import lora_router
 from engine.api.metrics import operations_router
 from engine.api.models import models_router
+from engine.api.own_paths import OwnPaths
 from engine.api.refusals import install_handlers
 from engine.api.schedules import gate_router, schedules_router
 from engine.api.snapshot import snapshot_router
@@ -50,6 +51,7 @@ def build_app(engine: Engine) -> FastAPI:
     app.mount("/v1", _mounted(engine, "v1", chat_router(engine), completions_router(engine), models_router(engine), lora_router(engine)))
     app.mount("/api", _mounted(engine, "api", *_api_routers(engine)))
     install_handlers(app)
+    app.add_middleware(OwnPaths)
     app.add_middleware(Guard, engine=engine, door="outer")
     return app
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from fastapi import Request
 from starlette.datastructures import Headers
 
+from engine.api.own_paths import is_below
 from engine.api.refusals import error_response
 from engine.api.trace import trace_of
 from engine.caller import LOCAL, Caller
@@ -89,7 +90,7 @@ class Guard:
             if scope["type"] == "http" and (scope["method"], path) == SIGN_IN:
                 return
             state["caller"] = self._prove(path, headers)
-        elif "caller" not in state and not state.get("is_open") and not path.startswith(("/v1/", "/api/")):
+        elif "caller" not in state and not state.get("is_open") and not is_below(path):
             raise Unauthorized("Sign in first.", code="not_signed_in")
 
     def _prove(self, path: str, headers: Headers) -> Caller:

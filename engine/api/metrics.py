@@ -28,7 +28,7 @@ def operations_router(engine: Engine) -> APIRouter:
         registry.register(EngineCollector(engine.publisher, max_adapters=engine.settings.max_step_adapters))
         return Response(await anyio.to_thread.run_sync(encode, registry), headers={"content-type": content_type})
 
-    @router.api_route("/health", methods=["GET", "HEAD"])
+    @router.get("/health")
     async def health() -> Response:
         report = engine.health()
         return Response(orjson.dumps(report), 200 if report.ok else 503, media_type="application/json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -57,6 +58,14 @@ def error_response(error: LoradeckError) -> Response:
     return Response(orjson.dumps(error_body(error)), error.status, retry_headers(error), "application/json")
 
 
+def http_refusal(status: int, *, detail: str = "", headers: Mapping[str, str] | None = None) -> Response:
+    """The answer to what no route takes."""
+    kind, code, message = BY_STATUS.get(status, ("invalid_request_error", "http_error", detail))
+    refusal = InvalidRequest(message, code=code)
+    refusal.kind = kind
+    return Response(orjson.dumps(error_body(refusal)), status, headers, "application/json")
+
+
 def retry_headers(error: LoradeckError) -> dict[str, str]:
     """``Retry-After`` where waiting helps; ``x-should-retry: false`` where SDKs would retry and it does not."""
     if isinstance(error, Overloaded):
@@ -108,10 +117,7 @@ async def _refused(_request: Request, error: Exception) -> Response:
 
 async def _http_refused(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    kind, code, message = BY_STATUS.get(error.status_code, ("invalid_request_error", "http_error", str(error.detail)))
-    refusal = InvalidRequest(message, code=code)
-    refusal.kind = kind
-    return Response(orjson.dumps(error_body(refusal)), error.status_code, error.headers, "application/json")
+    return http_refusal(error.status_code, detail=str(error.detail), headers=error.headers)
 
 
 async def _client_gone(_request: Request, _error: Exception) -> Response:

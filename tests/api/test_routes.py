@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.routing import BaseRoute, Mount
 
@@ -18,7 +19,6 @@ CHAT = {"model": "A", "messages": [{"role": "user", "content": "hi"}]}
 ROUTES: dict[tuple[str, str], tuple[str, int]] = {
     # (method, path): (who may call it once there are accounts, status of the bare call in local mode)
     ("GET", "/health"): ("anyone", 200),
-    ("HEAD", "/health"): ("anyone", 200),
     ("GET", "/metrics"): ("overseer", 200),
     ("POST", "/v1/chat/completions"): ("tenant", 400),
     ("POST", "/v1/completions"): ("tenant", 400),
@@ -163,11 +163,29 @@ async def test_what_is_no_route_is_json(address: str, method: str, path: str, st
     assert (error["type"], error["code"]) == ("invalid_request_error", code)
 
 
-async def test_head_has_no_body(address: str) -> None:
-    """HEAD is not offered, and says so without a body."""
+@pytest.mark.parametrize("path", ["/health", "/v1/models", "/v1", "/v1/nope", "/api/adapters/nope", "/v1/completions", "/api/audit"])
+async def test_head_is_get_without_its_body(address: str, http: httpx.AsyncClient, path: str) -> None:
+    """The same status and type, refusals too, and no body, whatever server is in front."""
     async with httpx.AsyncClient() as client:
-        response = await client.head(f"{address}/v1/models")
-    assert (response.status_code, response.content) == (405, b"")
+        for shown in (f"{address}{path}", path):
+            asked = http if shown == path else client
+            got, head = await asked.get(shown), await asked.head(shown)
+            assert (head.status_code, head.content) == (got.status_code, b"")
+            assert head.headers["content-type"] == got.headers["content-type"]
+
+
+@pytest.mark.parametrize("path", ["/v1", "/api", "/v1/", "/api/nope", "/v1/nope/x", "/health", "/metrics", "/v1/models", "/api/adapters"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
+async def test_a_console_answers_for_none_of_our_paths(app: FastAPI, http: httpx.AsyncClient, method: str, path: str) -> None:
+    """With an application of pages mounted at ``/``: unknown paths and methods of ours are JSON all the same; its own paths are its own."""
+    app.mount("/", HTMLResponse("<h1>A page</h1>", 404))
+    assert (await http.request(method, "/v2")).headers["content-type"].startswith("text/html")
+    response = await http.request(method, path)
+    is_served = method in {"GET", "HEAD"} and path in {"/health", "/metrics", "/v1/models", "/api/adapters"}
+    assert response.headers["content-type"].startswith("text/plain" if is_served and path == "/metrics" else "application/json")
+    assert is_served == (response.status_code == 200)
+    if not is_served and method != "HEAD":
+        assert response.json()["error"]["code"] in {"not_found", "method_not_allowed", "invalid_json"}
 
 
 @pytest.mark.parametrize("ref", ["/etc", "../../x", "a/../../x", "%2e%2e/", "a%5c..%5cb", "a%00", "x" * 4096, "A%20", "a"])
