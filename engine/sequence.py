@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from engine.ids import AdapterId, TenantId, Tier, WaitReason
     from engine.request import Request
 
+NO_SLOT = 2**30 - 1
+"""Of the base, after all others."""
 SequenceState = Literal["waiting", "running", "finished"]
 
 
@@ -43,6 +45,8 @@ class Sequence:
     """The first pages, which belong to the prefix cache; the others are this sequence's own."""
     digests: list[bytes] = field(default_factory=list)
     """Of its first full pages, as far as the prefix cache has needed them; the cache's."""
+    slot: int = NO_SLOT
+    """While it runs: that of its adapter."""
     leased: bool = False
     """Whether it holds a lease on its adapter."""
     cancelled: bool = False

@@ -33,7 +33,6 @@ class Admission:
         self._reclaimer = resources.reclaimer
         self._gate = resources.gate
         self._limits = resources.limits
-        self._max_running = resources.limits.max_running
         self._shares = resources.shares
         self._allowances = resources.allowances
         self._resources = resources
@@ -53,17 +52,17 @@ class Admission:
         drained_for = self._drained_for()
         if drained_for is not None:
             self._turn(drained_for, draft, now_s)
-        self._take_turns(Turns(self._waiting.groups.values()), draft, now_s)
-        if not self._is_full(draft) and draft.kv_waiter is None:
+        self._take_turns(Turns(self._waiting.order), draft, now_s)
+        if not draft.is_full and draft.kv_waiter is None:
             draft.turns, draft.lookahead = len(self._waiting.lanes), 0
-            could_run = self._could_run(draft)
-            self._take_turns(Turns(could_run, could_run), draft, now_s)
+            self._take_turns(Turns(lanes_of=self._could_run(draft)), draft, now_s)
         self._waiting.let_rest(draft.had_turn, draft.rest_reasons(), now_s)
 
     def _keep_begun_loads(self, draft: StepDraft) -> None:
         """Loads that were begun and not used yet keep their pages, whoever is first now: else loads evict what requests still wait for."""
+        waited_for, resident = self._waiting.by_adapter, self._gate.resident
         for adapter in list(self._load_for):
-            if self._waiting.has_adapter(adapter) and self._gate.state(adapter) in {"device", "loading"}:
+            if adapter in waited_for and (adapter in resident or self._gate.state(adapter) == "loading"):
                 draft.lookahead_pages -= self._gate.pages(adapter)
             else:
                 del self._load_for[adapter]
@@ -76,7 +75,7 @@ class Admission:
                 turns.again(lane)
             elif lane.group in draft.over_limit:
                 turns.skip_group()
-            elif draft.lookahead <= 0 and self._is_full(draft):
+            elif draft.lookahead <= 0 and draft.is_full:
                 return
 
     def _turn(self, lane: Lane, draft: StepDraft, now_s: float) -> bool:
@@ -88,7 +87,7 @@ class Admission:
         draft.had_turn.add(lane)
         draft.groups_seen.add(lane.group)
         draft.turns -= reason != "tenant_limit"
-        if lane.must_hear(reason):
+        if lane.reason != reason or lane.untold:
             self._refuse(lane, reason, now_s)
         return False
 
@@ -97,16 +96,17 @@ class Admission:
         adapter = self._drain.waiter
         if adapter is None or self._gate.state(adapter) != "device" or self._running.num_adapters >= self._limits.max_adapters:
             return None
-        lanes = self._waiting.lanes_of(adapter)
-        return min(lanes, key=lambda lane: (self._shares.standing(lane.head.tenant), rank(lane.head)), default=None)
+        lanes = self._waiting.by_adapter.get(adapter, {})
+        return min(lanes.values(), key=lambda lane: (self._shares.standing(lane.head.tenant), rank(lane.head)), default=None)
 
     def _could_run(self, draft: StepDraft) -> dict[Group, list[tuple[Rank, Lane]]]:
         """Lanes that had no turn and whose adapter is there, by group."""
         has_place = self._running.num_adapters < self._limits.max_adapters
         adapters: list[AdapterId | None] = [None, *(self._gate.resident if has_place else self._running.adapters)]
+        waited_for = self._waiting.by_adapter
         found: dict[Group, list[tuple[Rank, Lane]]] = {}
-        for adapter in adapters:
-            for lane in self._waiting.lanes_of(adapter):
+        for adapter in filter(waited_for.__contains__, adapters):
+            for lane in waited_for[adapter].values():
                 if lane not in draft.had_turn and lane.group not in draft.over_limit:
                     found.setdefault(lane.group, []).append((rank(lane.head), lane))
         for lanes in found.values():
@@ -119,15 +119,12 @@ class Admission:
             for sequence in newly:
                 self._gate.want(lane.adapter, now_s, request=sequence.request.id, tenant=sequence.tenant)
 
-    def _is_full(self, draft: StepDraft) -> bool:
-        return len(self._running) >= self._max_running or not draft.tokens_left
-
     def _blocker(self, lane: Lane, draft: StepDraft, now_s: float) -> WaitReason | None:
         """Why its head cannot enter now; None: ``_enter`` will succeed."""
         sequence = lane.head
         if self._allowances.has_limits and self._is_over_limit(lane, sequence, draft):
             return "tenant_limit"
-        full = self._is_full(draft)
+        full = draft.is_full
         if lane.adapter is not None and not (full and draft.lookahead <= 0):
             reason = self._adapter_blocker(lane, lane.adapter, draft, now_s)
             if reason is not None:
@@ -151,17 +148,18 @@ class Admission:
         return short is not None or not self._allowances.has_room(sequence)
 
     def _adapter_blocker(self, lane: Lane, adapter: AdapterId, draft: StepDraft, now_s: float) -> WaitReason | None:
-        entered = self._running.has_adapter(adapter)
-        has_place = entered or self._running.num_adapters < self._limits.max_adapters
+        running = self._running.by_adapter
+        entered = adapter in running
+        has_place = entered or len(running) < self._limits.max_adapters
         if not has_place and draft.lookahead <= 0:
             return draft.reason("places", lane)  # far behind: its load and its claim to a place wait for its turn
         if self._drain.forbids(adapter):
             return "draining"
-        resident = self._gate.state(adapter) == "device"
+        resident = adapter in self._gate.resident and self._gate.state(adapter) == "device"
         if entered:
             return None if resident else self._gate.want(adapter, now_s, tenant=lane.head.tenant)
         draft.lookahead -= 1
-        if adapter not in self._load_for:
+        if draft.lookahead_pages >= 0 and adapter not in self._load_for:
             draft.lookahead_pages -= self._gate.pages(adapter)
         reason = None if resident else self._load(lane, adapter, draft, now_s)
         if has_place:
@@ -197,6 +195,7 @@ class Admission:
         if sequence.adapter is not None:
             self._gate.lease(sequence.adapter)
             sequence.leased = True
+            sequence.slot = self._gate.slot(sequence.adapter)
             self._drain.note_admitted(sequence.adapter)
             began = self._load_for.pop(sequence.adapter, None)
             if began is not None:
@@ -216,6 +215,7 @@ class Admission:
         self._waiting.remove(sequence, now_s)
         self._note_stall(sequence, draft, now_s)
         self._running.add(sequence)
+        draft.seats_left -= 1
         self._allowances.enter(sequence)
         draft.add(sequence)
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
 from engine.plan import PlannedRow, StepPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from engine.ids import AdapterId, WaitReason
-    from engine.plan import Preemption, Stall
+    from engine.ids import WaitReason
+    from engine.plan import Phase, Preemption, Stall
     from engine.scheduler.queues import Group, Lane
     from engine.sequence import Sequence
 
-phase = itemgetter(1)
 new_row = tuple.__new__
 """What a NamedTuple's own constructor calls: hundreds of rows are made every step."""
 
@@ -47,12 +42,13 @@ class Limits:
 
 @dataclass(slots=True, kw_only=True)
 class StepDraft:
-    """A step being planned. ``rows`` are keyed by sequence key."""
+    """A step being planned."""
 
     step: int
     tokens_left: int
     prefill_chunk: int
-    rows: dict[int, PlannedRow] = field(default_factory=dict)
+    seats_left: int = 0
+    rows: list[PlannedRow] = field(default_factory=list)
     num_decode: int = 0
     preempted: list[Preemption] = field(default_factory=list)
     stalled: list[Stall] = field(default_factory=list)
@@ -71,11 +67,16 @@ class StepDraft:
     lookahead: int = 0
     """Adapters not in the batch, first in order, that may still be asked for in this plan."""
     lookahead_pages: int = 0
-    """Pages that they may still come to."""
+    """Pages that they may still come to; below 0, no further load is begun."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no seat or no token is left."""
+        return self.seats_left <= 0 or self.tokens_left <= 0
 
     def add_decodes(self, sequences: list[Sequence]) -> None:
         """Plan the next token of sequences whose prompt is complete; needs as many ``tokens_left``."""
-        self.rows |= {each.key: new_row(PlannedRow, (each, "decode", each.num_computed, 1, True)) for each in sequences}
+        self.rows += [new_row(PlannedRow, (each, "decode", each.num_computed, 1, True)) for each in sequences]
         self.tokens_left -= len(sequences)
         self.num_decode += len(sequences)
 
@@ -87,7 +88,7 @@ class StepDraft:
         num_tokens = 1 if uncomputed == 1 else min(uncomputed, self.tokens_left, chunk)
         samples = num_tokens == uncomputed
         decodes = samples and num_tokens == 1 and start >= sequence.num_prompt
-        self.rows[sequence.key] = PlannedRow(sequence, "decode" if decodes else "prefill", start, num_tokens, samples)
+        self.rows.append(PlannedRow(sequence, "decode" if decodes else "prefill", start, num_tokens, samples))
         self.tokens_left -= num_tokens
         self.num_decode += decodes
 
@@ -103,17 +104,29 @@ class StepDraft:
         limited: dict[Group, WaitReason] = dict.fromkeys(self.over_limit, "tenant_limit")
         return "fair_share" if self.groups_seen else short, dict.fromkeys(self.groups_seen, short) | limited
 
-    def finish(self, slot: Callable[[AdapterId], int]) -> StepPlan:
+    def finish(self) -> StepPlan:
         """The plan: decode rows, then prefill rows, each by adapter slot with the base last, then by arrival."""
-        adapters = {row[0].adapter for row in self.rows.values()}
-        slots = {adapter: sys.maxsize if adapter is None else slot(adapter) for adapter in adapters}
-        rows = [self.rows[key] for key in sorted(self.rows)]
-        rows.sort(key=lambda row: slots[row[0].adapter])  # stable, and of one plain type each: three such sorts beat one by all three
-        rows.sort(key=phase)  # "decode" < "prefill"
+        for place in (arrival, slot, phase):  # a stable sort by each, of numbers mostly in order, is quicker than one by all three
+            self.rows.sort(key=place)
         return StepPlan(
             step=self.step,
-            rows=tuple(rows),
+            rows=tuple(self.rows),
             preempted=tuple(self.preempted),
             stalled=tuple(self.stalled),
             stranded=tuple(self.stranded),
         )
+
+
+def arrival(row: PlannedRow) -> int:
+    """Of its sequence."""
+    return row[0].key
+
+
+def slot(row: PlannedRow) -> int:
+    """Of its adapter."""
+    return row[0].slot
+
+
+def phase(row: PlannedRow) -> Phase:
+    """As they are in order: "decode" < "prefill"."""
+    return row[1]

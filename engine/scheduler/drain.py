@@ -42,8 +42,10 @@ class Drain:
 
     def note_blocked(self, adapter: AdapterId, now_s: float, *, tenant: TenantId) -> None:
         """A tenant's request for it waits for pages or for a place in the batch, maybe since earlier."""
-        since_s = self._blocked_since.setdefault(adapter, now_s)
-        self._blocked_tenant.setdefault(adapter, tenant)
+        since_s = self._blocked_since.get(adapter)
+        if since_s is None:
+            since_s = self._blocked_since[adapter] = now_s
+            self._blocked_tenant[adapter] = tenant
         if self._first_overdue is None and now_s - since_s >= self._limits.drain_after_s:
             self._first_overdue = adapter
 

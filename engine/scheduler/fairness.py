@@ -96,8 +96,13 @@ class FairShare:
 
     def charge(self, tenant: TenantId, work: float) -> None:
         """It was served."""
-        account = self._accounts.get(tenant) or self.account(tenant)
-        share = work / account.weight
-        account.counter += share
-        if account.waiting_since_s is not None:
-            account.served += share
+        self.charge_all({tenant: work})
+
+    def charge_all(self, work: Mapping[TenantId, float]) -> None:
+        """They were served."""
+        for tenant, done in work.items():
+            account = self._accounts.get(tenant) or self.account(tenant)
+            share = done / account.weight
+            account.counter += share
+            if account.waiting_since_s is not None:
+                account.served += share

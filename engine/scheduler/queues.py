@@ -6,6 +6,7 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
 from engine.scheduler.fairness import Account
+from engine.scheduler.order import GroupOrder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,15 +29,13 @@ class Lane:
 
     def __init__(self, key: LaneKey, *, group: Group) -> None:
         self.key = key
+        self.adapter = key[1]
+        """What they all wait to run with."""
         self.group = group
         self.sequences: list[Sequence] = []
-        self._reason: WaitReason | None = None
-        self._unblamed: dict[int, Sequence] = {}
-
-    @property
-    def adapter(self) -> AdapterId | None:
-        """What they all wait to run with."""
-        return self.key[1]
+        self.reason: WaitReason | None = None
+        """Why all of them wait that have been told."""
+        self.untold: dict[int, Sequence] = {}
 
     @property
     def head(self) -> Sequence:
@@ -46,27 +45,23 @@ class Lane:
     def join(self, sequence: Sequence) -> None:
         """Put a sequence at its place by rank."""
         insort(self.sequences, sequence, key=rank)
-        self._unblamed[sequence.key] = sequence
+        self.untold[sequence.key] = sequence
 
     def leave(self, sequence: Sequence) -> None:
         """Take a sequence out."""
         at = bisect_left(self.sequences, rank(sequence), key=rank)
         assert self.sequences[at] is sequence, f"sequence {sequence.key} is not in its lane"
         del self.sequences[at]
-        self._unblamed.pop(sequence.key, None)
-
-    def must_hear(self, reason: WaitReason) -> bool:
-        """Whether ``blame`` would change anything."""
-        return bool(self._unblamed) or reason != self._reason
+        self.untold.pop(sequence.key, None)
 
     def blame(self, reason: WaitReason, now_s: float) -> list[Sequence]:
         """Say why all of them wait from now on; those that had no reason or another one."""
-        changed = list(self._unblamed.values()) if reason == self._reason else list(self.sequences)
+        changed = self.sequences[:] if reason != self.reason else list(self.untold.values())
         for sequence in changed:
             charge(sequence, now_s)
             sequence.wait_reason = reason
-        self._reason = reason
-        self._unblamed.clear()
+        self.reason = reason
+        self.untold.clear()
         return changed
 
 
@@ -103,8 +98,10 @@ class WaitingQueue:
     def __init__(self, shares: FairShare) -> None:
         self.lanes: dict[LaneKey, Lane] = {}
         self.groups: dict[TenantId | None, Group] = {}
+        self.order = GroupOrder()
         self._shares = shares
-        self._by_adapter: dict[AdapterId | None, dict[LaneKey, Lane]] = {}
+        self.by_adapter: dict[AdapterId | None, dict[LaneKey, Lane]] = {}
+        """Lanes by what they wait to run with."""
         self._by_tenant: dict[TenantId, int] = {}
         self._size = 0
         self._restless: set[Lane] = set()
@@ -122,11 +119,7 @@ class WaitingQueue:
 
     def has_adapter(self, adapter: AdapterId | None) -> bool:
         """Whether a sequence waits for it."""
-        return adapter in self._by_adapter
-
-    def lanes_of(self, adapter: AdapterId | None) -> Iterator[Lane]:
-        """Every lane that waits to run with it."""
-        return iter(self._by_adapter.get(adapter, {}).values())
+        return adapter in self.by_adapter
 
     def push(self, sequence: Sequence, now_s: float, *, returns: bool = True) -> None:
         """Start waiting; ``returns`` is False for what was in the engine before and only waits again."""
@@ -143,11 +136,12 @@ class WaitingQueue:
         lane = self.lanes.get(key)
         if lane is None:
             lane = self.lanes[key] = Lane(key, group=self._group(tenant))
-            self._by_adapter.setdefault(sequence.adapter, {})[key] = lane
+            self.by_adapter.setdefault(sequence.adapter, {})[key] = lane
         else:
             lane.group.displace(lane)
         lane.join(sequence)
         lane.group.place(lane)
+        self.order.note(lane.group)
         self._restless.add(lane)
         self._size += 1
 
@@ -177,11 +171,11 @@ class WaitingQueue:
             reason = exceptions.get(group, common)
             if reason != group.rest_reason:
                 group.rest_reason = reason
-                self._restless.update(lane for _, lane in group.ranked)
+                self._restless.update([lane for _, lane in group.ranked])
         self._common, self._exceptions = common, exceptions
         for lane in self._restless:
             reason = lane.group.rest_reason or "batch_full"
-            if lane not in seen and lane.sequences and lane.must_hear(reason):
+            if (lane.reason != reason or lane.untold) and lane.sequences and lane not in seen:
                 lane.blame(reason, now_s)
         self._restless = seen
 
@@ -196,7 +190,7 @@ class WaitingQueue:
         for key, lane in self.lanes.items():
             assert lane.sequences, f"lane {key} is empty"
             assert [rank(s) for s in lane.sequences] == sorted(rank(s) for s in lane.sequences), "a lane is out of order"
-            assert self._by_adapter[lane.adapter][key] is lane, f"lane {key} is not found by its adapter"
+            assert self.by_adapter[lane.adapter][key] is lane, f"lane {key} is not found by its adapter"
             for sequence in lane.sequences:
                 assert sequence.state == "waiting", f"a waiting sequence is {sequence.state}"
                 assert not sequence.pages, "a waiting sequence holds pages"
@@ -206,7 +200,8 @@ class WaitingQueue:
         assert all(group.ranked == sorted(group.ranked, key=rank_of_lane) for group in self.groups.values()), "a group is out of order"
         reasons = {group.tenant: self._exceptions.get(group, self._common) for group in self.groups.values()}
         assert {group.tenant: group.rest_reason for group in self.groups.values()} == reasons, "a group was not told why it waits"
-        assert sum(map(len, self._by_adapter.values())) == len(self.lanes), "a lane is found by an adapter and gone"
+        assert sum(map(len, self.by_adapter.values())) == len(self.lanes), "a lane is found by an adapter and gone"
+        self.order.check(self.groups.values())
         counts = {tenant: sum(s.tenant == tenant for s in self) for tenant in self._by_tenant}
         assert counts == self._by_tenant, "tenant counts are off"
 
@@ -219,11 +214,12 @@ class WaitingQueue:
 
     def _drop(self, lane: Lane) -> None:
         del self.lanes[lane.key]
-        del self._by_adapter[lane.adapter][lane.key]
-        if not self._by_adapter[lane.adapter]:
-            del self._by_adapter[lane.adapter]
+        del self.by_adapter[lane.adapter][lane.key]
+        if not self.by_adapter[lane.adapter]:
+            del self.by_adapter[lane.adapter]
         if not lane.group.ranked:
             del self.groups[lane.group.tenant]
+            self.order.forget(lane.group)
 
 
 def charge(sequence: Sequence, now_s: float) -> None:

@@ -23,7 +23,8 @@ class RunningSet:
         self._sequences: list[Sequence] = []
         self.adapter_pages = 0
         """Arena pages of the adapters in the batch."""
-        self._by_adapter: dict[AdapterId, int] = {}
+        self.by_adapter: dict[AdapterId, int] = {}
+        """How many run with each, by when it entered."""
 
     def __len__(self) -> int:
         return len(self._sequences)
@@ -40,25 +41,25 @@ class RunningSet:
     @property
     def adapters(self) -> tuple[AdapterId, ...]:
         """Distinct adapters in the batch, by when they entered."""
-        return tuple(self._by_adapter)
+        return tuple(self.by_adapter)
 
     @property
     def num_adapters(self) -> int:
         """Distinct adapters in the batch."""
-        return len(self._by_adapter)
+        return len(self.by_adapter)
 
     def has_adapter(self, adapter: AdapterId) -> bool:
         """Whether a sequence runs with it."""
-        return adapter in self._by_adapter
+        return adapter in self.by_adapter
 
     def add(self, sequence: Sequence) -> None:
         """Enter the batch."""
         sequence.state = "running"
         insort(self._sequences, sequence, key=arrival)
         if sequence.adapter is not None:
-            if sequence.adapter not in self._by_adapter:
+            if sequence.adapter not in self.by_adapter:
                 self.adapter_pages += self._pages(sequence.adapter)
-            self._by_adapter[sequence.adapter] = self._by_adapter.get(sequence.adapter, 0) + 1
+            self.by_adapter[sequence.adapter] = self.by_adapter.get(sequence.adapter, 0) + 1
 
     def remove(self, sequence: Sequence) -> None:
         """Leave the batch."""
@@ -66,9 +67,9 @@ class RunningSet:
         assert self._sequences[at] is sequence, f"sequence {sequence.key} does not run"
         del self._sequences[at]
         if sequence.adapter is not None:
-            self._by_adapter[sequence.adapter] -= 1
-            if not self._by_adapter[sequence.adapter]:
-                del self._by_adapter[sequence.adapter]
+            self.by_adapter[sequence.adapter] -= 1
+            if not self.by_adapter[sequence.adapter]:
+                del self.by_adapter[sequence.adapter]
                 self.adapter_pages -= self._pages(sequence.adapter)
 
     def remaining_tokens(self) -> dict[AdapterId, int]:
@@ -85,8 +86,8 @@ class RunningSet:
         keys = [sequence.key for sequence in self._sequences]
         assert keys == sorted(set(keys)), "running sequences are out of order"
         assert all(sequence.state == "running" for sequence in self._sequences), "a running sequence is not marked so"
-        counts = {adapter: sum(s.adapter == adapter for s in self._sequences) for adapter in self._by_adapter}
-        assert counts == self._by_adapter, "adapter counts are off"
+        counts = {adapter: sum(s.adapter == adapter for s in self._sequences) for adapter in self.by_adapter}
+        assert counts == self.by_adapter, "adapter counts are off"
         assert self.adapter_pages == sum(map(self._pages, counts)), "adapter pages are off"
         with_adapter = sum(sequence.adapter is not None for sequence in self._sequences)
         assert sum(counts.values()) == with_adapter, "an adapter is not counted"

@@ -94,13 +94,14 @@ class Scheduler:
         )
         self.drain.review(now_s)
         self._continuation.extend(draft)
+        draft.seats_left = self._limits.max_running - len(self.running)
         draft.lookahead_pages -= self.running.adapter_pages
         self._admission.admit(draft, now_s)
         for sequence in draft.stranded:
             self.finish(sequence, "error", now_s)
         if draft.rows:
             self.step += 1
-        return draft.finish(self._gate.slot)
+        return draft.finish()
 
     def settle(self, plan: StepPlan, decisions: Iterable[Decision], now_s: float) -> list[Sequence]:
         """Take in one decision for each row of the plan: who has ended. Rows whose sequence was cancelled meanwhile are skipped."""
@@ -128,8 +129,7 @@ class Scheduler:
             if finish_reason is not None:
                 self.finish(sequence, finish_reason, now_s)
                 ended.append(sequence)
-        for tenant, served in work.items():
-            self.shares.charge(tenant, served)
+        self.shares.charge_all(work)
         return ended
 
     def set_allowances(self, *, tenants: Mapping[TenantId, Allowance], keys: Mapping[str, Allowance]) -> None:
