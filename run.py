@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import os
 import socket
 import sys
 import time
@@ -63,7 +64,8 @@ def open_port(settings: Settings) -> socket.socket:
             )
         return socket.create_server(address, family=family)
     except OSError as error:
-        raise CannotListen(f"Cannot listen on {where}: {error.strerror}. Choose another with --host or --port.") from error
+        why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)  # without the address again
+        raise CannotListen(f"Cannot listen on {where}: {why}. Choose another with --host or --port.") from error
 
 
 def serve(settings: Settings, port: socket.socket) -> None:

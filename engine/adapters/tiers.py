@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from engine.adapters.pack import PackedAdapter
 
 log = logging.getLogger("loradeck.adapters")
+NO_ROOM = (
+    "%d adapters cannot answer: their images in %s could not be written under the names that they have by now (%s). "
+    "Free %d bytes there and start again; until then they are kept as they were."
+)
 
 
 class HostTier:
@@ -190,16 +194,36 @@ class DiskTier:
         """Put right what an earlier process left behind, before anything is registered.
 
         Images that were away come back; images of other versions and files half written are removed. ``before`` says what an image was
-        called before ids told owners apart: one that lies there is written again, under the id of its own.
+        called before ids told owners apart: one that lies there is written again, under the id of its own, or on a disk without room for
+        that left for a later start.
         """
         for path in self.away.glob("*.image"):
             path.replace(self.folder / path.name)
-        there = {path.stem for path in self.folder.glob("*.image")}
-        for adapter in keep:
-            if adapter not in there and (name := before(adapter)) in there:
-                with contextlib.suppress(AdapterRefused):  # a damaged one is as good as none
-                    AdapterImage.copy(self.path(AdapterId(name)), self.path(adapter), adapter=adapter)
+        waiting = self._rename(keep, before)
         for path in self.folder.glob("*.image*"):
-            if path.suffix != ".image" or path.stem not in keep:
+            if path.suffix != ".image" or path.stem not in {*keep, *waiting}:
                 path.unlink()
         sweep_parts(self.folder)
+
+    def _rename(self, keep: Collection[AdapterId], before: Callable[[AdapterId], str]) -> set[str]:
+        """Images go from what they were called to ids of their own, one by one; the names of those for which there was no room."""
+        there = {path.stem for path in self.folder.glob("*.image")}
+        wanted = defaultdict(list)
+        for adapter in keep:
+            if adapter not in there and (name := before(adapter)) in there:
+                wanted[AdapterId(name)].append(adapter)
+        missing: list[tuple[AdapterId, OSError]] = []
+        for name, adapters in wanted.items():
+            for adapter in adapters:
+                try:
+                    AdapterImage.copy(self.path(name), self.path(adapter), adapter=adapter)
+                except AdapterRefused:  # a damaged one is as good as none
+                    continue
+                except OSError as error:
+                    missing.append((name, error))
+            if name not in {*keep, *(name for name, _ in missing)}:
+                self.path(name).unlink()  # makes room for the next
+        if missing:
+            needed_bytes = sum(self.path(name).stat().st_size for name, _ in missing)
+            log.warning(NO_ROOM, len(missing), self.folder, missing[0][1].strerror, needed_bytes)
+        return {name for name, _ in missing}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,4 +61,17 @@ def _copy(database: Database, revision: str) -> None:
     with database.writer.connect() as connection:
         driver = connection.connection.driver_connection
         assert driver is not None
-        driver.execute("VACUUM INTO ?", (str(copy),))
+        try:
+            driver.execute("VACUUM INTO ?", (str(copy),))
+        except sqlite3.Error as error:
+            copy.unlink(missing_ok=True)
+            raise _no_copy(database.file, error) from error
+
+
+def _no_copy(file: Path, error: sqlite3.Error) -> BaseRefused:
+    needed_bytes, free_bytes = file.stat().st_size, shutil.disk_usage(file.parent).free
+    message = (
+        f"The registry is to be brought up to date, and {file.name} cannot be copied first, in {file.parent}: {error}. "
+        f"The copy takes up to {needed_bytes} bytes, and {free_bytes} are free. Nothing was changed: make room there, and start again."
+    )
+    return BaseRefused(message, code="registry_not_copied", param="data", expected=needed_bytes, found=free_bytes)

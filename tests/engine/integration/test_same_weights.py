@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import itertools
 import json
+import os
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
+from io import FileIO
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,11 +19,12 @@ import httpx
 import openai
 import pytest
 
-from engine.adapters import identity
+from engine.adapters import identity, image
+from engine.errors import LoradeckError
 from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, TenantId, owned_id
 from tests.engine.integration.conftest import Make
 from tests.engine.integration.doors import Doors, opened
-from tests.engine.integration.serving import expected, serve, until
+from tests.engine.integration.serving import expected, outcome, serve, until
 from tests.tiny import AdapterRecipe
 
 BOT, SECRET = "bot", "rival-secret"
@@ -237,3 +242,39 @@ async def test_what_was_kept_once_is_each_owners_own_after_an_upgrade(tiny_base:
             assert (answer.ids, answer.record.adapter) == (expected(tiny_base, folder), owned_id(unowned, tenant))
         back = await asyncio.to_thread(after.engine.versions.retirement.restore, "old@1", tenant=tenants[0])
         assert (await after.ask(back.version.id, tenant=tenants[0], reach="own")).ids == expected(tiny_base, old)
+
+
+async def test_images_without_room_for_their_new_names_are_kept(
+    tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A start on a full disk serves what could be written again and says how many bytes are needed; one with room serves the rest."""
+    acme, size = TenantId("acme"), 0
+    with patch.object(identity, "owned_id", lambda unowned, _owner: AdapterId(unowned)), serve(tiny_base, tmp_path) as before:
+        folders = {name: before.folder(name, AdapterRecipe(seed=seed)) for seed, name in enumerate("xyz")}
+        for name, folder in folders.items():
+            await before.register(folder, name, tenant=acme)
+            size = before.host.residency.disk.path(before.entry(name).record.id).stat().st_size
+    with closing(sqlite3.connect(tmp_path / "loradeck.db", isolation_level=None)) as registry:
+        for statement in AS_IT_WAS:
+            registry.execute(statement)
+    write, left = image._write_all, itertools.count(2, -1)  # a head and pages: the first image
+
+    def some(file: FileIO, data: bytes) -> None:
+        if next(left) <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(file, data)
+
+    with monkeypatch.context() as small:
+        small.setattr(image, "_write_all", some)
+        with serve(tiny_base, tmp_path) as after:
+            assert f"2 adapters cannot answer: their images in {after.host.residency.disk.folder}" in caplog.text
+            assert f"Free {2 * size} bytes there" in caplog.text
+            found = [await outcome(after.submit(name, tenant=acme, reach="own")) for name in folders]
+            told = [one.code if isinstance(one, LoradeckError) else one.ids for one in found]
+            served = [expected(tiny_base, folder) for folder in folders.values()]
+            assert [code for code in told if code not in served] == 2 * ["image_unreadable"]
+            assert len(list(after.host.residency.disk.folder.iterdir())) == 3
+    with serve(tiny_base, tmp_path) as after:
+        for name, folder in folders.items():
+            assert (await after.ask(name, tenant=acme, reach="own")).ids == expected(tiny_base, folder)
+        assert {path.stem for path in after.host.residency.disk.folder.glob("*.image")} == set(after.host.residency.entries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,3 +75,24 @@ def test_an_older_file_is_copied_before_it_is_changed(open_store: Open, tmp_path
     second.read(lambda session: session.execute(text("SELECT hash FROM audit")).all())
     (copy,) = tmp_path.glob("loradeck.db.m0004-*")
     assert b"usage_day" in copy.read_bytes()
+
+
+@SQLITE
+def test_a_file_that_cannot_be_copied_is_not_changed(open_store: Open, tmp_path: Path) -> None:
+    """The start is refused with the bytes that a copy takes; no half of one is left, and with room the next start goes through."""
+    first = open_store()
+    for statement in AS_IT_WAS:
+        first.write(lambda session, statement=statement: session.execute(text(statement)))
+    first.close()
+    file = tmp_path / "loradeck.db"
+    before, limits = file.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))
+    try:
+        with pytest.raises(BaseRefused, match=f"The copy takes up to {len(before)} bytes") as refused:
+            open_store()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert refused.value.code == "registry_not_copied"
+    assert file.read_bytes() == before
+    assert not list(tmp_path.glob("loradeck.db.m0004-*"))
+    assert open_store().read(placements.every)
