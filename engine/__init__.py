@@ -55,9 +55,9 @@ from engine.fairness_view import OTHERS, DisplacementRow, FairnessSnapshot, Shar
 from engine.gateway.sessions import Session
 from engine.health import Health
 from engine.ids import DEFAULT_TENANT, SHARED_TENANT, AdapterId, RequestId, Residency, TenantId, Tier, WaitReason
-from engine.intake.batch import Judged
 from engine.intake.errors_csv import plain_cell
 from engine.intake.importing import Import
+from engine.intake.judged import Judged
 from engine.intake.progress import DryRun, Progress
 from engine.lanes.cold_warm import ColdWarm
 from engine.lanes.results import (

@@ -55,6 +55,7 @@ class Registrar:
         self._settings = settings
         self._versions = versions
         self.admission = versions.admission
+        self.placements = versions.placements
         self.sources = Sources(settings)
 
     def register(self, call: RegisterCall, *, caller: Caller) -> Registration:

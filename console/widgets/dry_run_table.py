@@ -84,6 +84,8 @@ def _row(judged: Judged, word: str) -> dict[str, Any]:
     why = [words(row.source, "code why-text")] if fault is None else [words(fault.message, "why-text"), words(fault.code, "code")]
     if word in PROOFS:
         why += [words(warning, "why-text faint") for warning in judged.facts.get("warnings", ())]
+        if judged.pin is not None:
+            why.append(words(f"Takes its pin on {judged.pin.tier} along.", "why-text faint"))
     cells = [
         [words(str(row.line), "faint")],
         [glyph(*WORDS[word]), words(word)],

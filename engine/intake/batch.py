@@ -2,76 +2,35 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from engine.alias import AliasName
 from engine.errors import AdapterRefused, Conflict, LoradeckError, RegistryUnavailable
 from engine.ids import AdapterId, TenantId
+from engine.intake.judged import Ended, Judged, Prepared, ended, item_of
 from engine.intake.row import Fault
 from engine.operation import ItemRecord
 from engine.process import release_team
+from engine.registry import placements
 from engine.registry.catalog import NewVersion
 from engine.versions.admission import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from sqlmodel import Session
 
-    from engine.adapters.pack import PackedAdapter
     from engine.adapters.peft import ParsedAdapter
     from engine.caller import Caller
+    from engine.desired import Pin
     from engine.intake.row import ImportRow
     from engine.intake.upgrade import Upgrade
     from engine.model_host import ModelHost
-    from engine.operation import Outcome
     from engine.registration import Registrar
     from engine.version import VersionRecord
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """What would become of a row. ``parsed`` is there when there is something to take in."""
-
-    row: ImportRow
-    outcome: Outcome
-    adapter: AdapterId | None = None
-    parsed: ParsedAdapter | None = None
-    fault: Fault | None = None
-    refused: Refused | None = None
-    """There when the gate has not let it in, which is kept with its report."""
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What is shown of it."""
-        parsed = self.parsed
-        return {
-            "adapter": self.adapter,
-            **({} if parsed is None else _found(parsed)),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A version whose image is packed and waits to be taken in."""
-
-    number: int
-    judged: Judged
-    record: VersionRecord
-    packed: PackedAdapter
-    report: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """A row that needs no more than to be noted."""
-
-    item: ItemRecord
-    refused: Refused | None = None
 
 
 class Batch:
@@ -132,12 +91,23 @@ class Batch:
             new = [_new(one, record) for one, record in zip(prepared, adopted, strict=True)]
             items = [item_of(one.number, one.judged) for one in prepared]
             movable = {one.alias for one, ready in zip(new, prepared, strict=True) if ready.judged.row.replace}
-            self._registrar.serve(
-                new, replace=movable, caller=self._caller, also=lambda session: also(session, items), proven=self._still_waits
-            )
+            pins = self._pins(prepared)
+
+            def work(session: Session) -> None:
+                also(session, items)
+                for adapter, pin in pins.items():
+                    placements.set_pin(session, adapter, pin)
+
+            self._registrar.serve(new, replace=movable, caller=self._caller, also=work, proven=self._still_waits)
+            self._registrar.placements.follow(pins, caller=self._caller)
         finally:
             host.call(lambda: self._let_go(adopted))
         return items
+
+    def _pins(self, prepared: Sequence[Prepared]) -> dict[AdapterId, Pin]:
+        """Those that go from one version to the next; one that has a pin of its own keeps it."""
+        known = {} if self._upgrade is None else self._upgrade.pins
+        return {one.record.id: one.judged.pin for one in prepared if one.judged.pin is not None and one.record.id not in known}
 
     def _let_go(self, adopted: Sequence[VersionRecord]) -> None:
         for record in adopted:
@@ -163,7 +133,8 @@ class Batch:
             return self._rejected(row, error)
         finally:
             release_team()
-        return Judged(row=row, outcome="new" if current is None else "updated", adapter=parsed.id, parsed=parsed)
+        pin = None if self._upgrade is None else self._upgrade.pin(alias)
+        return Judged(row=row, outcome="new" if current is None else "updated", adapter=parsed.id, parsed=parsed, pin=pin)
 
     def _parse(self, row: ImportRow, alias: AliasName) -> ParsedAdapter:
         upgrade = self._upgrade
@@ -201,11 +172,6 @@ class Batch:
                 yield room
 
 
-def _found(parsed: ParsedAdapter) -> dict[str, Any]:
-    facts = {"rank": parsed.rank, "matched": parsed.num_matched, "base_proof": parsed.base_proof}
-    return {**facts, "warnings": list(parsed.warnings)}
-
-
 def _alias(row: ImportRow) -> AliasName:
     return AliasName(TenantId(row.tenant), row.alias)
 
@@ -219,26 +185,4 @@ def _new(one: Prepared, record: VersionRecord) -> NewVersion:
         report=one.report,
         scores=None if parsed is None else parsed.scores,
         why=row.description,
-    )
-
-
-def ended(number: int, judged: Judged) -> Ended:
-    """A row that comes to its end here."""
-    return Ended(item=item_of(number, judged), refused=judged.refused)
-
-
-def item_of(number: int, judged: Judged) -> ItemRecord:
-    """A row that has come to its end."""
-    fault = judged.fault
-    if fault is None:
-        return ItemRecord(number=number, state="done", data={}, outcome=judged.outcome, result=judged.facts, ended_unix=time.time())
-    return ItemRecord(
-        number=number,
-        state="rejected",
-        data={},
-        outcome="rejected",
-        result={"param": fault.param},
-        code=fault.code,
-        message=fault.message,
-        ended_unix=time.time(),
     )

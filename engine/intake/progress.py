@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.events import OperationChanged
-from engine.intake.batch import Judged, item_of
+from engine.intake.judged import Judged, item_of
 from engine.operation import ItemRecord
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,12 +11,14 @@ from engine.errors import Conflict, InvalidRequest
 from engine.intake.allow_list import AllowList
 from engine.intake.row import Fault, ImportRow
 from engine.models.config import read_spec
+from engine.registry import placements
 from engine.weights.digest import base_digest
 
 if TYPE_CHECKING:
     from engine.adapters.peft import ParsedAdapter
     from engine.alias import AliasName, AliasRecord
     from engine.caller import Caller
+    from engine.desired import Pin
     from engine.intake.importing import Import
     from engine.model_host import ModelHost
     from engine.models.spec import ModelSpec
@@ -30,11 +33,13 @@ SENT = "upload:"
 
 
 class Upgrade:
-    """To the base of ``spec``: the one that serves, or for a dry run one that is to serve."""
+    """To the base of ``spec``: the one that serves, or for a dry run one that is to serve. Made in a thread: it reads the registry."""
 
     def __init__(self, host: ModelHost, spec: ModelSpec) -> None:
         self._catalog = host.catalog
         self.spec = spec
+        self.pins = {one.content: one.pin for one in host.catalog.store.read(placements.every) if one.pin is not None}
+        """Of versions of any base, as they are stored."""
 
     def rows(self, request: Import, caller: Caller) -> list[ImportRow]:
         """A row for every name that leads to a version of another base, by tenant and name; all of the caller's, or one tenant's."""
@@ -58,6 +63,12 @@ class Upgrade:
         if before is None or before.digest == parsed.digest:
             return parsed
         return replace(parsed, warnings=(*parsed.warnings, f"The source holds other weights than version {before.number} had."))
+
+    def pin(self, alias: AliasName) -> Pin | None:
+        """What the version has that the name leads to, unless it has run out: the one that takes its place takes it along."""
+        current = self._catalog.aliases.get(alias)
+        pin = None if current is None else self.pins.get(current.adapter)
+        return None if pin is None or (pin.until_unix is not None and pin.until_unix <= time.time()) else pin
 
     def _is_there(self, alias: AliasRecord) -> bool:
         return self._record(alias).base_digest == self.spec.digest

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from engine.errors import LoradeckError, RegistryUnavailable
 from engine.full_disk import DISK_FULL
-from engine.intake.batch import Batch, Ended, Judged, Prepared, ended
+from engine.intake.batch import Batch
+from engine.intake.judged import Ended, Judged, Prepared, ended
 from engine.intake.row import Fault, ImportRow
 from engine.registry import operations as stored
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -18,7 +19,7 @@ from engine.registry import audit, placements
 from engine.versions.facts import version_subject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sqlmodel import Session
 
@@ -135,6 +136,17 @@ class Placements:
         if entry is not None:
             self._host.residency.set_pin(entry, pin)
 
+    def follow(self, pins: Mapping[AdapterId, Pin], *, caller: Caller) -> None:
+        """Carry out pins that are stored already; what has no room stays stored, for a start that has, and is told. Blocks."""
+        back = 0
+        for adapter, pin in pins.items():
+            call = ControlCall(verb="pin", adapter=adapter, tier=pin.tier, until_unix=pin.until_unix, reason=pin.reason, by=pin.by)
+            with contextlib.suppress(LoradeckError, concurrent.futures.TimeoutError):
+                self.run(call, caller=caller).result(timeout=LOAD_TIMEOUT_S)
+                back += 1
+        if pins:
+            self._tell(back, len(pins) - back)
+
     # The warm set
 
     def _run(self) -> None:
@@ -170,8 +182,10 @@ class Placements:
             else:
                 failed += 1
         if back or failed:
-            event = WarmSetReturned(at_unix=self._now_unix(), by="policy", back=back, failed=failed)
-            self._host.publisher.record_event(event)
+            self._tell(back, failed)
+
+    def _tell(self, back: int, failed: int) -> None:
+        self._host.publisher.record_event(WarmSetReturned(at_unix=self._now_unix(), by="policy", back=back, failed=failed))
 
     def _return(self, one: Placement, tier: Tier) -> bool:
         pin, calls = one.pin, []

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from engine.caller import LOCAL
+from engine.caller import LOCAL, Caller
+from engine.desired import Pin
 from engine.errors import BaseRefused, Conflict, ModelNotFound
 from engine.intake import work
 from engine.intake.importing import Import
@@ -100,6 +102,7 @@ async def test_a_new_base_serves_no_adapter_of_the_old_one(tiny_base: Path, tmp_
 
 
 UPGRADE = Import(kind="base")
+ANA = Caller(name="ana", kind="user", role="admin", tenant=None)
 
 
 async def test_a_base_never_answers_in_an_adapters_place(tiny_base: Path, tmp_path: Path) -> None:
@@ -155,6 +158,40 @@ async def test_a_dry_run_says_what_each_name_would_become(tiny_base: Path, tmp_p
         assert (version.base_proof, version.number) == ("recorded", 2)
         assert any("other weights than version 1" in warning for warning in version.warnings)
         assert (await served.ask("trained")).ids == expected(other, trained)
+
+
+async def test_a_pin_follows_its_name_to_the_new_base(tiny_base: Path, tmp_path: Path) -> None:
+    """With its tier, end, reason and who set it, as the dry run says; the old version keeps its own, and one that has run out ends."""
+    data = tmp_path / "data"
+    other = tiny.write_base(data / "other", tiny.TINY_2)
+    until_unix = time.time() + 3600
+    with serve(tiny_base, data) as served:
+        for seed, name in enumerate(("hot", "warm", "past", "plain")):
+            await served.add(name, AdapterRecipe(seed=seed))
+        for name, tier, end_unix in (("hot", "device", None), ("warm", "host", until_unix), ("past", "device", time.time() + 0.5)):
+            pinned = served.engine.control("pin", name, tier=tier, until_unix=end_unix, reason=f"{name} by day", caller=ANA)  # type: ignore[arg-type]
+            await asyncio.wrap_future(pinned)
+        old = served.entry("hot").record.id
+        await until(lambda: served.entry("past").pin is None)
+        async with client_of(served) as http:
+            told = (await http.post("/api/bases/reregister", json={"dry_run": True, "source": str(other)})).json()
+        along = {row["alias"]: row.get("pin") for row in told["rows"]}
+        assert along == {"hot": {"tier": "device", "until_unix": None}, "warm": {"tier": "host", "until_unix": until_unix}} | dict.fromkeys(
+            ("past", "plain")
+        )
+    for _ in range(2):  # and after a restart
+        with serve(other, data) as served:
+            if served.host.catalog.records[served.host.catalog.owned("hot", None).version].number == 1:  # type: ignore[union-attr]
+                assert (await ended(served, await start(served, UPGRADE))).record.done == 4
+            await until(lambda: served.entry("hot").on_device and served.entry("warm").pin is not None)
+            pins = {name: served.entry(name).pin for name in ("hot", "warm", "past", "plain")}
+            assert pins["hot"] == Pin(tier="device", until_unix=None, reason="hot by day", by="ana")
+            assert pins["warm"] == Pin(tier="host", until_unix=until_unix, reason="warm by day", by="ana")
+            assert (pins["past"], pins["plain"]) == (None, None)
+            lines = await asyncio.to_thread(lambda: served.engine.audit.lines(action="version.pin"))
+            assert [line.object for line in lines if line.object.endswith("@2")] == ["warm@2", "hot@2"]
+    with serve(tiny_base, data) as served:
+        await until(lambda: served.host.residency.entries[old].pin is not None)
 
 
 async def test_an_upgrade_is_carried_on_after_a_stop(tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
