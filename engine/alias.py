@@ -42,7 +42,8 @@ class AliasRecord:
 class AliasMove:
     """One line of an alias's history. Versions are keys; None is no version."""
 
-    key: int
+    number: int
+    """Of the alias's own moves, from 1."""
     tenant: TenantId
     name: str
     kind: MoveKind

@@ -12,7 +12,7 @@ from engine.bill import floor_rule, load_bill
 from engine.desired import Pin
 from engine.errors import AdapterNotFound, Conflict, InvalidRequest, LoradeckError
 from engine.events import AdapterPinned, AdapterUnpinned
-from engine.gateway.scope import narrow_row
+from engine.gateway.scope import narrow_row, told_to
 from engine.leaving import leave
 from engine.registry import placements
 
@@ -127,9 +127,10 @@ class Control:
         lines: tuple[Line, ...] = ()
         victims: tuple[Victim, ...] = ()
         if tier == "device":
-            rule = floor_rule(self._host, entry)
+            with told_to(call.tenant):
+                rule = floor_rule(self._host, entry)
             bill, victims = load_bill(self._host, entry, "Pin", tenant=call.tenant)
-            lines = (*bill, *rule)
+            lines = (*bill, *rule) if call.tenant is None else bill
         eta_s = self._host.lifecycle.load_eta_s(entry, tier)
         if call.preview:
             future.set_result(self._outcome(call, entry, f"Would pin it to {tier}.", lines=lines, victims=victims, eta_s=eta_s))

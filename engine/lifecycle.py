@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.adapters.entry import AdapterEntry, Load
     from engine.adapters.listener import LeftBecause
     from engine.alias import AliasRecord
-    from engine.ids import AdapterId, Tier
+    from engine.ids import AdapterId, TenantId, Tier
     from engine.model_host import ModelHost
     from engine.snapshot import AdapterRow
     from engine.version import VersionRecord
@@ -32,7 +32,7 @@ class AdapterLifecycle(ResidencyListener):
     def __init__(self, host: ModelHost) -> None:
         self._host = host
         self._waiting: defaultdict[AdapterId, list[Callable[[LoradeckError | None], None]]] = defaultdict(list)
-        self._load_s: dict[tuple[Tier, Tier], tuple[float, int]] = {}
+        self._load_s: dict[tuple[TenantId, Tier, Tier], tuple[float, int]] = {}
 
     # Asked by registration and control
 
@@ -155,14 +155,14 @@ class AdapterLifecycle(ResidencyListener):
         residency.want(entry.record.id, self._host.clock.now_s(), to_tier=tier)
 
     def load_eta_s(self, entry: AdapterEntry, tier: Tier) -> float | None:
-        """Seconds until it is on ``tier``, from the mean time a page took before; None when nothing was measured."""
+        """Seconds until it is on ``tier``, from the mean time a page of its tenant's took before; None when nothing was measured."""
         residency = self._host.residency
         if entry.on_device:
             return 0.0
         from_tier = entry.tier(in_host=entry.record.id in residency.host)
         if from_tier == tier:
             return 0.0
-        total_s, pages = self._load_s.get((from_tier, tier), (0.0, 0))
+        total_s, pages = self._load_s.get((entry.record.tenant, from_tier, tier), (0.0, 0))
         return total_s / pages * entry.record.num_pages if pages else None
 
     # Heard from residency
@@ -186,9 +186,10 @@ class AdapterLifecycle(ResidencyListener):
             self._event(
                 AdapterLoaded(at_unix=time.time(), adapter=entry.record.id, alias=entry.alias, tenant=entry.record.tenant, load=record)
             )
-        spent_s, pages = self._load_s.get((load.from_tier, load.to_tier), (0.0, 0))
+        way = (entry.record.tenant, load.from_tier, load.to_tier)
+        spent_s, pages = self._load_s.get(way, (0.0, 0))
         busy_s = sum(phase.duration_s for phase in load.phases)
-        self._load_s[load.from_tier, load.to_tier] = (spent_s + busy_s, pages + entry.record.num_pages)
+        self._load_s[way] = (spent_s + busy_s, pages + entry.record.num_pages)
         self._tell(entry.record.id, None)
         self.forget_retired(entry)
 

@@ -14,7 +14,7 @@ from engine.alias import AliasName
 from engine.errors import OUTCOME_UNKNOWN, AdapterRefused, Conflict, LoradeckError, RegistryUnavailable
 from engine.events import AdapterRegistered, AdapterRejected, AdapterUnregistered
 from engine.full_disk import unwritable
-from engine.gateway.scope import narrow_row
+from engine.gateway.scope import narrow_row, told_to
 from engine.intake.sources import Sources
 from engine.names import check_alias
 from engine.observer import static_row
@@ -217,6 +217,7 @@ class Registrar:
         """
         host, moves = self._host, self._versions.moves
         with ExitStack() as held:
+            held.enter_context(told_to(caller.tenant))
             held.enter_context(moves.changing_all([one.alias for one in new]))
             for one in new:
                 self.check_free(one.alias, one.record.id, replace=one.alias in replace)

@@ -26,7 +26,7 @@ def queue_all(asked: Sequence[tuple[Request, Target]], host: ModelHost, loop: En
         check_request(request, target, host)
     most = host.parts.settings.max_waiting
     if host.num_waiting + len(asked) > most:
-        message = f"{host.num_waiting} requests wait already and {most} may; try again shortly."
+        message = f"As many requests as may wait ({most}) do; try again shortly."
         raise Overloaded(message, code="engine_overloaded")
     tickets = gate.admit([request for request, _ in asked])
     cancel = partial(_cancel, host, loop)

@@ -165,7 +165,7 @@ def _move_json(engine: Engine, move: AliasMove) -> dict[str, Any]:
     records = engine.host.catalog.records
     before, after = (None if key is None else records.get(key) for key in (move.before, move.after))
     return {
-        "key": move.key,
+        "key": move.number,
         "kind": move.kind,
         "before": None if before is None else version_json(before),
         "after": None if after is None else version_json(after),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from fastapi import APIRouter, Request
@@ -15,6 +15,7 @@ from engine.api.auth import caller_of, operator_of, viewer_of
 from engine.api.queries import number
 
 if TYPE_CHECKING:
+    from engine.caller import Caller
     from engine.engine import Engine
     from engine.versions.retirement import Departure
 
@@ -28,15 +29,16 @@ def versions_router(engine: Engine) -> APIRouter:
 
     @router.get("/{ref:path}/report")
     async def report(request: Request, ref: str) -> Response:
-        wanted = number(request.query_params, "version", default=0)
-        look = partial(engine.versions.report, ref, number=wanted or None, tenant=tenant_in(request), caller=viewer_of(request))
-        return answer(await anyio.to_thread.run_sync(look))
+        wanted, caller = number(request.query_params, "version", default=0), viewer_of(request)
+        look = partial(engine.versions.report, ref, number=wanted or None, tenant=tenant_in(request), caller=caller)
+        return answer(_facts_json(await anyio.to_thread.run_sync(look), caller))
 
     @router.get("/{ref:path}/versions")
     async def versions(request: Request, ref: str) -> Response:
         limit, offset = number(request.query_params, "limit", default=100, most=1000), number(request.query_params, "offset", default=0)
-        look = partial(engine.versions.history, ref, tenant=tenant_in(request), limit=limit, offset=offset, caller=viewer_of(request))
-        return answer({"versions": await anyio.to_thread.run_sync(look)})
+        caller = viewer_of(request)
+        look = partial(engine.versions.history, ref, tenant=tenant_in(request), limit=limit, offset=offset, caller=caller)
+        return answer({"versions": [_facts_json(facts, caller) for facts in await anyio.to_thread.run_sync(look)]})
 
     for verb in VERBS:
         router.add_api_route(f"/{{ref:path}}/{verb}", _endpoint(engine, verb), methods=["POST"], name=verb)
@@ -64,6 +66,11 @@ def _endpoint(engine: Engine, verb: Verb) -> Callable[[Request, str], Awaitable[
         return answer(_departure_json(await anyio.to_thread.run_sync(partial(steps[verb], **more))))
 
     return depart
+
+
+def _facts_json(facts: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """Without the registry's own key where it would tell a tenant how many versions others have."""
+    return facts if caller.tenant is None else {name: value for name, value in facts.items() if name != "key"}
 
 
 def _departure_json(done: Departure) -> dict[str, object]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engine.errors import Conflict
 from engine.events import AdapterLoaded, Event, EventPage
 from engine.fairness_view import OTHERS, DisplacementRow
 from engine.ids import SHARED_TENANT
 from engine.snapshot import MemorySnapshot, RatesSnapshot, RequestsSnapshot, TotalsSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from engine.fairness_view import FairnessSnapshot
     from engine.ids import TenantId
@@ -63,15 +65,15 @@ def narrow_snapshot(snapshot: EngineSnapshot, tenant: TenantId | None, *, event:
 
 
 def narrow_fairness(fairness: FairnessSnapshot, tenant: TenantId | None) -> FairnessSnapshot:
-    """The tenant's own share, and what it and all others together cost each other; the index over all is left out."""
+    """The tenant's own share, and what it and all others together cost it; what it cost others and the index over all are left out."""
     if tenant is None:
         return fairness
-    sums: dict[tuple[TenantId, TenantId], DisplacementRow] = {}
+    sums: dict[TenantId, DisplacementRow] = {}
     for row in fairness.displaced:
-        if tenant in {row.by, row.of}:
-            by, of = (each if each == tenant else OTHERS for each in (row.by, row.of))
-            before = sums.get((by, of), DisplacementRow(by=by, of=of))
-            sums[by, of] = replace(
+        if row.of == tenant:
+            by = tenant if row.by == tenant else OTHERS
+            before = sums.get(by, DisplacementRow(by=by, of=tenant))
+            sums[by] = replace(
                 before,
                 evictions=before.evictions + row.evictions,
                 preemptions=before.preemptions + row.preemptions,
@@ -86,6 +88,17 @@ def narrow_events(page: EventPage, tenant: TenantId | None) -> EventPage:
     if tenant is None:
         return page
     return replace(page, events=tuple((number, _quiet_event(event)) for number, event in page.events))
+
+
+@contextmanager
+def told_to(tenant: TenantId | None) -> Iterator[None]:
+    """A refusal inside reaches a tenant without the sum that decided: it is over what all have."""
+    try:
+        yield
+    except Conflict as refusal:
+        if tenant is None or not refusal.arithmetic:
+            raise
+        raise Conflict(refusal.message, code=refusal.code, param=refusal.param) from None
 
 
 def _quiet_event(event: Event) -> Event:

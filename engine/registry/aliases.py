@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, insert, tuple_, update
+from sqlalchemy import Select, func, insert, tuple_, update
 from sqlalchemy import select as sa_select
 from sqlmodel import Session, col, select
 
@@ -121,14 +121,15 @@ def every(session: Session) -> Iterator[AliasRecord]:
         yield _record(found)
 
 
-def moves(session: Session, alias: AliasName, *, limit: int = 100, before_key: int | None = None) -> list[AliasMove]:
-    """Its history, newest first."""
-    query = select(AliasMoveTable).where(AliasMoveTable.tenant == alias.tenant, AliasMoveTable.name == alias.name)
-    if before_key is not None:
-        query = query.where(col(AliasMoveTable.key) < before_key)
+def moves(session: Session, alias: AliasName, *, limit: int = 100, before: int | None = None) -> list[AliasMove]:
+    """Its history, newest first; ``before`` a number, which counts the alias's own moves from 1."""
+    own = AliasMoveTable.tenant == alias.tenant, AliasMoveTable.name == alias.name
+    total = session.exec(select(func.count()).select_from(AliasMoveTable).where(*own)).one()
+    skipped = 0 if before is None else max(0, total - before + 1)
+    rows = session.exec(select(AliasMoveTable).where(*own).order_by(col(AliasMoveTable.key).desc()).offset(skipped).limit(limit))
     return [
         AliasMove(
-            key=row.key or 0,
+            number=total - skipped - place,
             tenant=alias.tenant,
             name=row.name,
             kind=row.kind,  # type: ignore[arg-type] # what ``_note`` wrote
@@ -139,7 +140,7 @@ def moves(session: Session, alias: AliasName, *, limit: int = 100, before_key: i
             by=row.by,
             why=row.why,
         )
-        for row in session.exec(query.order_by(col(AliasMoveTable.key).desc()).limit(limit))
+        for place, row in enumerate(rows)
     ]
 
 

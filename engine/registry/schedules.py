@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from dataclasses import replace
 from typing import cast
@@ -14,10 +15,12 @@ from engine.ids import TenantId, Tier
 from engine.registry import tenants
 from engine.registry.tables import ScheduleTable
 
+MOST_KEYS = 2**31 - 1
+
 
 def every(session: Session) -> list[Schedule]:
     """All of them."""
-    return [_record(row) for row in session.exec(select(ScheduleTable).order_by(col(ScheduleTable.key)))]
+    return [_record(row) for row in session.exec(select(ScheduleTable).order_by(col(ScheduleTable.created_unix), col(ScheduleTable.key)))]
 
 
 def put(session: Session, schedule: Schedule) -> Schedule:
@@ -28,7 +31,7 @@ def put(session: Session, schedule: Schedule) -> Schedule:
         row = ScheduleTable(
             tenant=schedule.tenant, alias="", trigger="", created_unix=schedule.created_unix or time.time(), created_by=schedule.created_by
         )
-        row.key = schedule.key or None
+        row.key = schedule.key or _unused(session)
     row.alias, row.trigger, row.tier, row.zone = schedule.alias, schedule.trigger, schedule.tier, schedule.zone
     row.days, row.minute, row.enabled, row.ran_unix = list(schedule.days), schedule.minute, schedule.enabled, schedule.ran_unix
     session.add(row)
@@ -46,6 +49,11 @@ def drop(session: Session, key: int) -> None:
 def ran(session: Session, key: int, at_unix: float) -> None:
     """It has run."""
     session.execute(update(ScheduleTable).where(col(ScheduleTable.key) == key).values(ran_unix=at_unix))
+
+
+def _unused(session: Session) -> int:
+    """A key at random: one that counted would tell a tenant how many others have."""
+    return next(key for _ in range(1000) if session.get(ScheduleTable, key := 1 + secrets.randbelow(MOST_KEYS)) is None)
 
 
 def _record(row: ScheduleTable) -> Schedule:

@@ -6,11 +6,12 @@ import concurrent.futures
 import threading
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import Conflict
 from engine.events import AliasMoved
+from engine.gateway.scope import told_to
 from engine.registry import aliases, audit
 from engine.registry.alias_words import alias_facts, alias_subject
 from engine.versions.warmth import Warmth, not_as_warm
@@ -94,18 +95,20 @@ class AliasMoves:
         finally:
             host.call(lambda: warmth.end(adapter, like=like))
 
-    def bill(self, change: Change) -> Bill:
+    def bill(self, change: Change, *, caller: Caller) -> Bill:
         """What ``apply`` would have to do. Raises Conflict when it could never be done."""
         current = self._host.catalog.aliases.get(change.name)
         target, like = self._target(change, current)
-        return self._host.call(lambda: self._bill(target, like, change.at_least))
+        with told_to(caller.tenant):
+            bill = self._host.call(lambda: self._bill(target, like, change.at_least))
+        return bill if caller.tenant is None else replace(bill, arithmetic=())
 
     def apply(self, change: Change, *, caller: Caller) -> AliasRecord:
         """Warm, commit, point. Raises Conflict or RegistryUnavailable; then nothing has changed."""
         with self.changing(change.name):
             current = self._host.catalog.aliases.get(change.name)
             target, like = self._target(change, current)
-            with self.as_warm(target, like=like, at_least=change.at_least):
+            with told_to(caller.tenant), self.as_warm(target, like=like, at_least=change.at_least):
                 return self._commit(change, current, caller=caller)
 
     def _commit(self, change: Change, current: AliasRecord | None, *, caller: Caller) -> AliasRecord:

@@ -151,7 +151,7 @@ class Names:
         caller.need("viewer")
         scope = caller.tenant or tenant
         name = self._find.alias(alias, scope).alias if scope is None else AliasName(scope, alias)
-        return self._host.catalog.store.read(lambda session: aliases.moves(session, name, limit=limit, before_key=before))
+        return self._host.catalog.store.read(lambda session: aliases.moves(session, name, limit=limit, before=before))
 
     def _current(self, alias: str, tenant: TenantId | None, caller: Caller) -> tuple[AliasRecord, TenantId | None]:
         caller.need("operator")
@@ -169,7 +169,7 @@ class Names:
         return self._host.catalog.records[key]
 
     def _run(self, change: Change, current: AliasRecord, what: str, *, preview: bool, caller: Caller) -> MoveOutcome:
-        bill = self._moves.bill(change)
+        bill = self._moves.bill(change, caller=caller)
         alias = current if preview else self._moves.apply(change, caller=caller)
         return MoveOutcome(
             alias=current.name,

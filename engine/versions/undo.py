@@ -9,10 +9,12 @@ from engine.alias import AliasName
 from engine.caller import SYSTEM
 from engine.errors import AdapterNotFound, Conflict
 from engine.ids import TenantId
-from engine.registry import audit
+from engine.registry import audit, tenant_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from sqlmodel import Session
 
     from engine.audit_record import AuditRecord
     from engine.caller import Caller, Role
@@ -52,22 +54,27 @@ class Audit:
         limit: int = 100,
         caller: Caller = SYSTEM,
     ) -> list[AuditRecord]:
-        """Lines older than ``before``, newest first, of the tenants that the caller sees. None asks for all."""
+        """Lines older than ``before``, newest first, of the tenants that the caller sees. None asks for all.
+
+        Whoever sees one tenant reads its lines by their numbers among its own.
+        """
         caller.need("viewer")
-        scope = caller.tenant or tenant
-        return self._store.read(
-            lambda session: audit.page(
+
+        def read(session: Session) -> list[AuditRecord]:
+            found = audit.page(
                 session,
-                before_key=before,
+                before_key=before if caller.tenant is None or before is None else _key(session, before, caller.tenant),
                 limit=limit,
-                tenant=scope,
+                tenant=caller.tenant or tenant,
                 object_kind=kind,
                 object=subject,
                 action=action,
                 by=by,
                 since_unix=since_unix,
             )
-        )
+            return found if caller.tenant is None else tenant_log.narrow_lines(session, caller.tenant, found)
+
+        return self._store.read(read)
 
     def reversible(self, line: AuditRecord) -> bool:
         """Whether there is a way back; that nothing came after is only known when it is tried."""
@@ -82,9 +89,18 @@ class Audit:
         return "admin" if line.action.startswith(FOR_ADMINS) else "operator"
 
     def undone(self, lines: Sequence[AuditRecord], *, caller: Caller = SYSTEM) -> dict[int, int]:
-        """Of these lines, those that were taken back, and the lines that did it."""
+        """Of these lines, as the caller was shown them, those that were taken back, and the lines that did it."""
         caller.need("viewer")
-        return self._store.read(lambda session: audit.undone_among(session, [line.key for line in lines]))
+        shown = [line.key for line in lines]
+
+        def read(session: Session) -> dict[int, int]:
+            if caller.tenant is None:
+                return audit.undone_among(session, shown)
+            found = audit.undone_among(session, list(tenant_log.keys(session, caller.tenant, shown).values()))
+            known = tenant_log.numbers(session, caller.tenant, {*found, *found.values()})
+            return {known[undone]: known[by] for undone, by in found.items() if by in known}
+
+        return self._store.read(read)
 
     def verify(self, *, caller: Caller = SYSTEM) -> int | None:
         """The first line that is not as it was written, or before which one is missing; None when all hold. Reads the whole log."""
@@ -92,32 +108,52 @@ class Audit:
         return self._store.read(audit.verify)
 
     def undo(self, key: int, *, why: str = "", caller: Caller = SYSTEM) -> AuditRecord:
-        """Take a change back, once; the first line that tells of it. Raises Forbidden, AdapterNotFound or Conflict with the reason."""
+        """Take a change back, once; the first line that tells of it. Raises Forbidden, AdapterNotFound or Conflict with the reason.
+
+        ``key`` is the line's as the caller was shown it.
+        """
         line = self._line(key, caller)
         caller.need(self.role_for(line))
         with self._undoing:
-            return self._undo(line, why, caller)
+            self._undo(line, why, caller)
+        done = self._store.read(lambda session: audit.undone_by(session, line.key))
+        return self._shown(line if done is None else self._get(done), caller)
 
-    def _undo(self, line: AuditRecord, why: str, caller: Caller) -> AuditRecord:
-        key = line.key
-        done = self._store.read(lambda session: audit.undone_by(session, key))
+    def _undo(self, line: AuditRecord, why: str, caller: Caller) -> None:
+        done = self._store.read(lambda session: audit.undone_by(session, line.key))
         if done is not None:
-            message = f"Line {key} was taken back already, by line {done}."
-            raise Conflict(message, code="already_undone", param="id", found=done)
+            shown, by = (self._shown(one, caller).key for one in (line, self._get(done)))
+            message = f"Line {shown} was taken back already, by line {by}."
+            raise Conflict(message, code="already_undone", param="id", found=by)
         undo = self._ways.get(line.action)
         if undo is None:
             message = f"{line.action} cannot be taken back: {self.why_not(line)}."
             raise Conflict(message, code="not_reversible", param="id", found=line.action)
-        undo(line, why or f"undo of line {key}", caller)
-        new = self._store.read(lambda session: audit.undone_by(session, key))
-        return self._line(new if new is not None else key, caller)
+        undo(line, why or f"undo of {line.action}", caller)
 
-    def _line(self, key: int, caller: Caller) -> AuditRecord:
-        line = self._store.read(lambda session: audit.get(session, key))
-        if line is None or not (caller.tenant is None or line.tenant == caller.tenant):
-            message = f"There is no line {key} in the audit log."
-            raise AdapterNotFound(message, code="audit_not_found", param="id", found=key)
+    def _line(self, shown: int, caller: Caller) -> AuditRecord:
+        """The line that the caller was shown by this key, as it is stored."""
+        tenant = caller.tenant
+        key = shown if tenant is None else self._store.read(lambda session: tenant_log.keys(session, tenant, [shown]).get(shown))
+        line = None if key is None else self._store.read(lambda session: audit.get(session, key))
+        if line is None:
+            message = f"There is no line {shown} in the audit log."
+            raise AdapterNotFound(message, code="audit_not_found", param="id", found=shown)
         return line
+
+    def _get(self, key: int) -> AuditRecord:
+        line = self._store.read(lambda session: audit.get(session, key))
+        assert line is not None, f"line {key} is gone"
+        return line
+
+    def _shown(self, line: AuditRecord, caller: Caller) -> AuditRecord:
+        tenant = caller.tenant
+        return line if tenant is None else self._store.read(lambda session: tenant_log.narrow_lines(session, tenant, [line]))[0]
+
+
+def _key(session: Session, number: int, tenant: TenantId) -> int | None:
+    """Where a tenant's line of this number is; None beyond its newest, and 0 before its first."""
+    return tenant_log.keys(session, tenant, [number]).get(number, None if number > 0 else 0)
 
 
 def alias_of(line: AuditRecord) -> AliasName:

@@ -97,7 +97,7 @@ class Warmth:
         left = sum(pages for _, pages in lines)
         lines += [("Left", left), ("Needed", entry.record.num_pages)]
         if left < entry.record.num_pages:
-            message = f"Not moved: {entry.record.num_pages} pages are needed beside the version before, and {left} are left."
+            message = f"Not moved: {entry.record.num_pages} pages are needed beside the version before, and fewer are left beside all pins."
             raise Conflict(
                 message,
                 code="not_as_warm",

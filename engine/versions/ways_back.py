@@ -70,7 +70,7 @@ class WaysBack:
         name, before = alias_of(line), line.before
         current = self._catalog.aliases.get(name)
         if current is None or not _leads_as(current, line.after or {}):
-            raise moved_on(name.name, line.after, alias_facts(current))
+            raise moved_on(name.name, _told(line.after), _told(alias_facts(current)))
         if before is None:
             self._versions.drop(name.name, tenant=name.tenant, why=why, caller=caller, undo_of=line.key)
             return
@@ -82,7 +82,7 @@ class WaysBack:
         name, before, retired = alias_of(line), line.before, (line.after or {}).get("retired", [])
         current = self._catalog.aliases.get(name)
         if current is not None or before is None:
-            raise moved_on(name.name, None, None if current is None else current.version)
+            raise moved_on(name.name, None, None if current is None else current.adapter)
         if before.get("canary_version") not in retired:
             self._canary(before)
         for key in retired:
@@ -187,8 +187,13 @@ class WaysBack:
         record = self._catalog.records.get(key)
         if record is None:
             message = "The version before is gone."
-            raise Conflict(message, code="moved_on", param="id", found=key)
+            raise Conflict(message, code="moved_on", param="id")
         return record
+
+
+def _told(facts: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Where a name leads, as people may read it."""
+    return None if facts is None else {name: facts.get(name) for name in ("adapter", "canary", "canary_share")}
 
 
 def _leads_as(alias: AliasRecord, after: dict[str, Any]) -> bool:

@@ -100,7 +100,7 @@ def test_the_matrix_is_of_the_last_minute() -> None:
 
 
 def test_a_tenant_sees_itself_against_the_others() -> None:
-    """No name but its own, and sums over all others; the index and others' shares are left out."""
+    """No name but its own, and what all others together cost it; the index, others' shares and what it cost them are left out."""
     whole = FairnessSnapshot(
         jain=0.9,
         tenants=(ShareRow(tenant=A), ShareRow(tenant=B)),
@@ -109,6 +109,7 @@ def test_a_tenant_sees_itself_against_the_others() -> None:
             DisplacementRow(by=C, of=A, preemptions=1, stalled_ms=1.0),
             DisplacementRow(by=A, of=A, evictions=1),
             DisplacementRow(by=B, of=C, evictions=9),
+            DisplacementRow(by=A, of=C, evictions=3, stalled_ms=2.0),
         ),
     )
     seen = narrow_fairness(whole, A)

@@ -243,7 +243,7 @@ async def test_a_number_of_anothers_is_as_unknown_as_none(engine: Make) -> None:
         scheduled = await doors.call("POST", "/api/schedules", theirs, {"alias": "rival-bot", "trigger": "sign_in"})
         folder = str(doors.served.folder("theirs"))
         began = await doors.call("POST", "/api/imports", theirs, {"prefix": folder, "alias": "rival-too"})
-        line = (await doors.call("GET", "/api/audit", theirs)).json()["lines"][0]["key"]
+        line = doors.served.engine.audit.lines(tenant=rival, limit=1)[0].key
         own = (await doors.call("GET", "/api/keys", theirs)).json()["keys"][0]["id"]
         wish = {"alias": "acme-bot", "trigger": "sign_in"}
         wishes = [(await doors.call("POST", "/api/schedules", mine, wish | {"alias": name})).json() for name in ("rival-bot", "nobody-bot")]

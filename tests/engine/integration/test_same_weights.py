@@ -138,7 +138,9 @@ async def test_where_one_keeps_them_the_other_neither_sees_nor_feels(pair: Pair)
     (row,) = await pair.rows(pair.keys[pair.acme])
     assert (row["pinned"], row["requests"], row["loads"]) == (False, 0, 1)
     warm = (await pair.doors.call("POST", f"/api/adapters/{BOT}/warm?preview=1", pair.keys[pair.acme])).json()
-    assert (warm["adapter"]["tier"], [line["label"] for line in warm["arithmetic"]]) == ("disk", ["Free now", f"Load {BOT}", "Free after"])
+    sums = {line["label"]: line["pages"] for line in warm["arithmetic"]}
+    assert warm["adapter"]["tier"] == "disk"
+    assert sums == {"Yours on the device now": 0, f"Load {BOT}": row["pages"], "Yours after": row["pages"]}
     assert (await pair.doors.call("GET", "/metrics", pair.keys[pair.acme])).status_code == 403
     assert AdapterId(mine) not in served.host.residency.host
     await pair.ask(pair.acme, BOT)

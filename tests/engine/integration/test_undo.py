@@ -189,8 +189,9 @@ async def test_what_changed_since_is_not_undone(engine: Make) -> None:
 
     await twice("alias.canary", lambda: versions.names.canary("x", "1", 0.1), lambda: versions.names.canary("x", "2", 0.5))
     assert served.host.catalog.aliases["default", "x"].canary_share == 0.5  # type: ignore[index]
+    later = Wish(alias="x", at="09:00")
     await twice(
-        "schedule.put", lambda: schedules.add(Wish(alias="x", at="08:00")), lambda: schedules.change(1, Wish(alias="x", at="09:00"))
+        "schedule.put", lambda: schedules.add(Wish(alias="x", at="08:00")), lambda: schedules.change(schedules.every()[0].key, later)
     )
     assert [one.minute for one in schedules.every()] == [9 * 60]
     thresholds = versions.thresholds
