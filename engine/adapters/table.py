@@ -88,8 +88,7 @@ class AdapterTable:
 
     def _placed(self, blocks: NDArray[np.int64], pages: Sequence[int]) -> NDArray[np.int64]:
         image_page, within = np.divmod(blocks, self._page_elems)
-        arena = np.asarray(pages, dtype=np.int64)[image_page] * self._page_elems + within  # -1 reads the last page, and is replaced
-        return np.where(blocks < 0, -1, arena)
+        return np.array((*pages, -1), dtype=np.int64)[image_page] * self._page_elems + within  # -1 is the last of page -1, and stays so
 
     def _write(self, slot: int, a: NDArray[np.int64] | int, b: NDArray[np.int64] | int, ranks: NDArray[np.int32] | int) -> None:
         self._a[slot] = self._b[slot] = -1  # an adapter of small rank has fewer blocks than the table has room for

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.memory.pages import PREFIX_OWNER
 
@@ -16,9 +15,11 @@ if TYPE_CHECKING:
     from engine.sequence import Sequence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """One full page of tokens. ``digest`` covers tenant, adapter and every token from the first to this page's last."""
+class Block(NamedTuple):
+    """One full page of tokens. ``digest`` covers tenant, adapter and every token from the first to this page's last.
+
+    A tuple: a step makes dozens.
+    """
 
     page: int
     digest: bytes

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,9 +13,8 @@ if TYPE_CHECKING:
 PageKind = Literal["kv", "prefix", "adapter"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageOwner:
-    """One sequence's KV, the prefix cache or one adapter. Pinned, leased or cached is residency's to say."""
+class PageOwner(NamedTuple):
+    """One sequence's KV, the prefix cache or one adapter. Pinned, leased or cached is residency's to say. A tuple: a step makes dozens."""
 
     kind: PageKind
     name: str | int

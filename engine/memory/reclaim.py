@@ -151,6 +151,10 @@ class Reclaimer:
         short = n - self._pool.num_free - self._prefix.num_idle
         return short <= 0 or short <= self._adapters.evictable_pages(besides=besides)
 
+    def has_kv_room(self, n: int) -> bool:
+        """Whether ``can_make_kv_room(n)``, and no adapter has to leave for it."""
+        return self._kv_in_use() + n <= self.kv_ceiling and n <= self._pool.num_free + self._prefix.num_idle
+
     def make_kv_room(self, n: int, *, by: TenantId | None = None) -> bool:
         """Free pages until ``n`` can be taken for KV, for a tenant's request; False, and nothing changed, when that cannot be."""
         if not self.can_make_kv_room(n):

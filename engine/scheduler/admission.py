@@ -39,8 +39,8 @@ class Admission:
         self._running = running
         self._waiting = waiting
         self._drain = drain
-        self._load_for: dict[AdapterId, TenantId] = {}
-        """Whose request each load was begun for, until it is used. Charged then: a charge before would let others take its pages."""
+        self._load_for: dict[AdapterId, tuple[TenantId, int]] = {}
+        """Whose request each load was begun for, and its pages, until it is used. Charged then: before, others could take its pages."""
 
     def admit(self, draft: StepDraft, now_s: float) -> None:
         """Add rows for waiting sequences in order. What blocks a head blocks its lane only, except that nobody overtakes to KV pages.
@@ -61,9 +61,9 @@ class Admission:
     def _keep_begun_loads(self, draft: StepDraft) -> None:
         """Loads that were begun and not used yet keep their pages, whoever is first now: else loads evict what requests still wait for."""
         waited_for, resident = self._waiting.by_adapter, self._gate.resident
-        for adapter in list(self._load_for):
+        for adapter, (_, num_pages) in list(self._load_for.items()):
             if adapter in waited_for and (adapter in resident or self._gate.state(adapter) == "loading"):
-                draft.lookahead_pages -= self._gate.pages(adapter)
+                draft.lookahead_pages -= num_pages
             else:
                 del self._load_for[adapter]
 
@@ -176,7 +176,7 @@ class Admission:
             begins = self._gate.state(adapter) != "loading"
             reason = self._gate.want(adapter, now_s, tenant=lane.head.tenant)
             if begins and reason != "draining":
-                self._load_for[adapter] = lane.head.tenant
+                self._load_for[adapter] = (lane.head.tenant, self._gate.pages(adapter))
         if reason == "adapter_pages":
             self._drain.note_blocked(adapter, now_s, tenant=lane.head.tenant)
         return reason
@@ -197,9 +197,9 @@ class Admission:
             sequence.leased = True
             sequence.slot = self._gate.slot(sequence.adapter)
             self._drain.note_admitted(sequence.adapter)
-            began = self._load_for.pop(sequence.adapter, None)
-            if began is not None:
-                self._shares.charge(began, LOADED_PAGE * self._gate.pages(sequence.adapter))
+            if sequence.adapter in self._load_for:
+                tenant, num_pages = self._load_for.pop(sequence.adapter)
+                self._shares.charge(tenant, LOADED_PAGE * num_pages)
         shared = self._prefix.lookup(sequence)
         needed = self._resources.pages_for(sequence.num_tokens) - len(shared)
         has_room = self._reclaimer.make_kv_room(needed, by=sequence.tenant)

@@ -45,8 +45,7 @@ class Continuation:
         if not has_room or (short and self._allowances.has_limits):
             self._decode_by_claim(decoding, short, draft, running)
         else:
-            for sequence in short.values():
-                self._take_page(sequence)
+            self._take_pages(list(short.values()))
             draft.add_decodes(decoding)
         if len(filling) > 1:
             filling = self._by_claim(filling)
@@ -103,11 +102,13 @@ class Continuation:
         self._own_page(sequence)
         return True
 
-    def _take_page(self, sequence: Sequence) -> None:
-        """There is room for the page it lacks."""
-        has_room = self._reclaimer.make_kv_room(1, by=sequence.tenant)
-        assert has_room, "a page was promised"
-        self._own_page(sequence)
+    def _take_pages(self, short: list[Sequence]) -> None:
+        """There is room for the page that each lacks. Who gets it matters only where an adapter leaves for it."""
+        together = self._reclaimer.has_kv_room(len(short)) and self._reclaimer.make_kv_room(len(short))
+        for sequence in short:
+            has_room = together or self._reclaimer.make_kv_room(1, by=sequence.tenant)
+            assert has_room, "a page was promised"
+            self._own_page(sequence)
 
     def _own_page(self, sequence: Sequence) -> None:
         sequence.pages += self._pool.take(1, owner=kv_owner(sequence.key))

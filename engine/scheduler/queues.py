@@ -224,8 +224,7 @@ class WaitingQueue:
 
 def charge(sequence: Sequence, now_s: float) -> None:
     """Add the time waited since the last charge to its reason; time before the first reason is known goes to that one."""
-    if sequence.wait_reason is None:
-        return
-    waited_s = now_s - sequence.waiting_since_s
-    sequence.waits[sequence.wait_reason] = sequence.waits.get(sequence.wait_reason, 0.0) + waited_s
-    sequence.waiting_since_s = now_s
+    reason, waits = sequence.wait_reason, sequence.waits
+    if reason is not None:
+        waits[reason] = waits.get(reason, 0.0) + (now_s - sequence.waiting_since_s)
+        sequence.waiting_since_s = now_s

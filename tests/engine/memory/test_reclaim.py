@@ -107,10 +107,11 @@ def arenas(draw: st.DrawFn) -> Arena:
 
 @given(at=arenas(), n=st.integers(0, NUM_PAGES))
 def test_kv_room_is_what_was_promised(at: Arena, n: int) -> None:
-    """``can_make_kv_room`` tells the truth; the floor and held adapters stand; a refusal changes nothing."""
+    """``can_make_kv_room`` tells the truth, ``has_kv_room`` whom it costs; floor and held adapters stand; a refusal changes nothing."""
     before = (at.pool.num_free, at.prefix.num_idle, len(at.resident.pages))
-    promised = at.reclaimer.can_make_kv_room(n)
+    promised, without_adapters = at.reclaimer.can_make_kv_room(n), at.reclaimer.has_kv_room(n)
     assert at.reclaimer.make_kv_room(n) == promised
+    assert without_adapters == (promised and len(at.resident.pages) == before[2])
     at.pool.check()
     if not promised:
         assert before == (at.pool.num_free, at.prefix.num_idle, len(at.resident.pages))

@@ -131,11 +131,17 @@ class Simulation:
         plan = self.scheduler.plan(self.clock.now_s())
         self.pool.take_unwiped()
         self.check()
+        places = [(row.phase, self.slot(row.sequence), row.sequence.key) for row in plan.rows]
+        assert places == sorted(places), "rows are out of order"
         self.clock.advance(STEP_S)
         self.finished |= {sequence.key: sequence for sequence in self.settle(plan)}
         self.plans.append(plan)
         self.check()
         return plan
+
+    def slot(self, sequence: Sequence) -> int:
+        """Of its adapter; the base is after all."""
+        return self.bounds.max_adapters if sequence.adapter is None else self.gate.slot(sequence.adapter)
 
     def settle(self, plan: StepPlan) -> list[Sequence]:
         """One token a sampling row; a sequence ends at its ``max_tokens``."""
