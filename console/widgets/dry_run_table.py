@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from nicegui import background_tasks
+
 from console.operation_words import OUTCOMES
 from console.widgets.elements import box, button, enable, icon, say, text
 from console.widgets.grid import Column, Grid, glyph, words
@@ -27,12 +29,18 @@ WORDS: Final = {word: (OUTCOMES | PROOFS)[word] for word in ORDER}
 
 
 class DryRunTable:
-    """Belongs to an open form; each page is looked at when it is shown."""
+    """Belongs to an open form; each page is looked at when it is shown. The sums are of all rows, of many once they are asked for."""
 
     ROWS: Final = 20
+    AT_ONCE: Final = 50
+    COUNTED_AT_ONCE: Final = 200
+    """More may take long, or much to fetch."""
 
     def __init__(self, request: Import, first: DryRun, actions: ImportActions) -> None:
         self._request, self._actions = request, actions
+        self._counts: Counter[str] = Counter()
+        self._looked = 0
+        self._is_counting = False
         with box("dry-run"):
             with box("dry-head"):
                 self._sums = box("dry-sums")
@@ -42,22 +50,47 @@ class DryRunTable:
                 self._after = button("", lambda: self._turn(1), kind="quiet", glyph="next", small=True, hint="Next rows")
             self._grid = Grid(COLUMNS, label="Dry run")
         self._show(first)
+        self._add(first)
+        if first.total <= self.COUNTED_AT_ONCE:
+            background_tasks.create(self._count(), context=self._grid)
 
     def _show(self, page: DryRun) -> None:
         self._page = page
-        words_ = [_word(judged, self._request.kind) for judged in page.rows]
-        self._grid.show([_row(judged, word) for judged, word in zip(page.rows, words_, strict=True)])
+        self._grid.show([_row(judged, _word(judged, self._request.kind)) for judged in page.rows])
         say(self._span, f"rows {page.offset + 1:,}–{page.offset + len(page.rows):,} of {page.total:,}")
         enable(self._before, page.offset > 0)
         enable(self._after, page.offset + len(page.rows) < page.total)
-        counts = Counter(words_)
+
+    def _add(self, page: DryRun) -> None:
+        """These rows count too; while some do not, it is said how many do."""
+        self._counts.update(_word(judged, self._request.kind) for judged in page.rows)
+        self._looked += len(page.rows)
         self._sums.clear()
         with self._sums:
             for word in WORDS:
-                if counts[word]:
+                if self._counts[word]:
                     with box("status"):
                         icon(*WORDS[word])
-                        text(f"{counts[word]:,} {word}")
+                        text(f"{self._counts[word]:,} {word}")
+            if self._looked < page.total:
+                text(f"of the first {self._looked:,}", "muted")
+                if not self._is_counting and page.total > self.COUNTED_AT_ONCE:
+                    button("Count all", self._count, kind="quiet", small=True, hint="Reads the file of every row")
+
+    async def _count(self) -> None:
+        """Look at the rest too, as long as the table is there."""
+        if self._is_counting:
+            return
+        self._is_counting = True
+        while self._looked < self._page.total and not self._sums.is_deleted:
+            try:
+                page = await self._actions.dry_run(self._request, offset=self._looked, limit=self.AT_ONCE)
+            except LoradeckError as error:
+                say(self._span, error.message)
+                break
+            if not self._sums.is_deleted:
+                self._add(page)
+        self._is_counting = False
 
     async def _turn(self, by: int) -> None:
         enable(self._before, enabled=False)

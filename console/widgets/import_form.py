@@ -45,7 +45,7 @@ class ImportForm:
             self._rules()
         self._report = box("preview")
         with box("dialog-foot"):
-            self._hint = text("A dry run reads every file it shows and changes nothing.", "hint")
+            self._hint = text("A dry run reads every file it counts and changes nothing.", "hint")
             self._look = button("Dry run", self._dry_run)
             self._apply_button = button("Apply", self._apply, kind="primary")
         self._changed()

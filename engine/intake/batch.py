@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from engine.alias import AliasName
 from engine.errors import AdapterRefused, Conflict, LoradeckError, RegistryUnavailable
 from engine.ids import AdapterId, TenantId
-from engine.intake.judged import Ended, Judged, Prepared, ended, item_of
+from engine.intake.judged import Ended, Judged, Prepared, ended, found_in, item_of
 from engine.intake.row import Fault
 from engine.operation import ItemRecord
 from engine.process import release_team
@@ -47,14 +47,14 @@ class Batch:
         self._caller = caller
 
     def judge(self, row: ImportRow) -> Judged:
-        """Read and check everything but the packing. Never raises for what is wrong with the row."""
+        """Read and check everything but the packing, and let go of the weights. Never raises for what is wrong with the row."""
         judged = self._read(row)
         if judged.parsed is not None:
             try:
                 self._registrar.check_declared(_alias(row), judged.parsed)
             except LoradeckError as error:
                 return self._rejected(row, error)
-        return judged
+        return replace(judged, parsed=None)
 
     def prepare(self, number: int, row: ImportRow) -> Prepared | Ended:
         """Judge, and pack what is new or updated; a row that needs no more has ended already."""
@@ -134,7 +134,9 @@ class Batch:
         finally:
             release_team()
         pin = None if self._upgrade is None else self._upgrade.pin(alias)
-        return Judged(row=row, outcome="new" if current is None else "updated", adapter=parsed.id, parsed=parsed, pin=pin)
+        return Judged(
+            row=row, outcome="new" if current is None else "updated", adapter=parsed.id, parsed=parsed, found=found_in(parsed), pin=pin
+        )
 
     def _parse(self, row: ImportRow, alias: AliasName) -> ParsedAdapter:
         upgrade = self._upgrade

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.operation import ItemRecord
@@ -29,6 +29,8 @@ class Judged:
     outcome: Outcome
     adapter: AdapterId | None = None
     parsed: ParsedAdapter | None = None
+    found: Mapping[str, Any] = field(default_factory=dict)
+    """What is told of the adapter."""
     fault: Fault | None = None
     refused: Refused | None = None
     """There when the gate has not let it in, which is kept with its report."""
@@ -38,10 +40,9 @@ class Judged:
     @property
     def facts(self) -> dict[str, Any]:
         """What is shown of it."""
-        parsed = self.parsed
         return {
             "adapter": self.adapter,
-            **({} if parsed is None else _found(parsed)),
+            **self.found,
             **({} if self.pin is None else {"pin": {"tier": self.pin.tier, "until_unix": self.pin.until_unix}}),
         }
 
@@ -87,6 +88,7 @@ def item_of(number: int, judged: Judged) -> ItemRecord:
     )
 
 
-def _found(parsed: ParsedAdapter) -> dict[str, Any]:
+def found_in(parsed: ParsedAdapter) -> dict[str, Any]:
+    """What is told of an adapter that can be read."""
     facts = {"rank": parsed.rank, "matched": parsed.num_matched, "base_proof": parsed.base_proof}
     return {**facts, "warnings": list(parsed.warnings)}

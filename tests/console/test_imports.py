@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -40,10 +41,11 @@ def test_a_manifest_is_looked_at_and_applied_to_its_end(visit: Visit) -> None:
     """The dry run counts and says why not; Apply becomes an operation whose toast ends, and whose rows lie under Operations."""
     page = visit("/adapters")
     dry_run(page, manifest(39))
-    assert "16 new" in page.locator(".dry-sums").inner_text()
-    assert "4 rejected" in page.locator(".dry-sums").inner_text()
+    sums = page.locator(".dry-sums")
+    expect(sums).to_have_text(re.compile(r"^\s*32 new\s*8 rejected\s*$"))  # of all, not of the page
     page.get_by_label("Next rows").click()
     page.get_by_text("rows 21–40 of 40").wait_for()
+    expect(sums).to_have_text(re.compile(r"^\s*32 new\s*8 rejected\s*$"))
     page.get_by_role("button", name="Apply 40 rows").click()
     page.get_by_text("32 rows taken in, 8 rejected.").wait_for()
     page.get_by_role("link", name="See rows").click()
@@ -57,6 +59,16 @@ def test_a_manifest_is_looked_at_and_applied_to_its_end(visit: Visit) -> None:
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
     assert [row["row"] for row in rows] == [str(number) for number in (5, 10, 15, 20, 25, 30, 35, 40)]
     assert rows[0]["name"] == "acme/line-4"
+
+
+def test_many_rows_are_counted_when_asked(visit: Visit) -> None:
+    """Of more than two hundred the sum says of how many it is, until all are asked for."""
+    page = visit("/adapters")
+    dry_run(page, manifest(299))
+    sums = page.locator(".dry-sums")
+    expect(sums).to_have_text(re.compile(r"16 new\s*4 rejected\s*of the first 20\s*Count all"))
+    sums.get_by_role("button", name="Count all").click()
+    expect(sums).to_have_text(re.compile(r"^\s*240 new\s*60 rejected\s*$"))
 
 
 def test_what_a_manifest_says_is_text(visit: Visit) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 import sys
+from contextlib import suppress
 
 from engine import Settings
 from run import serve
 
 if __name__ == "__main__":
-    with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as port:
+    with suppress(KeyboardInterrupt), socket.create_server(("127.0.0.1", int(sys.argv[1]))) as port:
         serve(Settings(_cli_parse_args=["--host", "0.0.0.0", *sys.argv[2:]]), port)
