@@ -126,5 +126,9 @@ def _delete(line: TenantLine, view: TenantsView) -> None:
             view.change(open="")
         return done is not None
 
-    effects = ["The tenant and its limits are forgotten.", "It is refused while the tenant owns adapters, people or keys that hold."]
+    effects = [
+        "The tenant, its limits and its revoked keys are forgotten; its id is not given again.",
+        "Retired versions, their archives, usage and the audit log stay.",
+        "It is refused while the tenant has versions that are not retired, aliases, schedules, people or keys that hold.",
+    ]
     confirm_dialog(f"Delete {record.id}", effects, "Delete tenant", delete, name=record.id, note="Cannot be undone")

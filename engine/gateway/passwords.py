@@ -11,7 +11,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from engine.errors import InvalidRequest
 
 LEAST_CHARS, MOST_CHARS = 10, 200
-USER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+USER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}")
 _HASHER = PasswordHasher()
 
 
@@ -26,7 +26,7 @@ def check_password(password: str) -> str:
 def check_user_name(name: str) -> str:
     """The name itself. Raises InvalidRequest for one that is none."""
     if not USER_NAME.fullmatch(name):
-        message = "A user's name is 1 to 64 letters, digits, '.', '_', '@' or '-'."
+        message = "A user's name is 1 to 128 letters, digits, '.', '_', '@' or '-'."
         raise InvalidRequest(message, param="name", found=name[:80])
     return name
 

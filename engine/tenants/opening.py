@@ -24,4 +24,6 @@ def open_tenants(host: ModelHost, loop: EngineLoop, gate: Gate) -> Tenants:
         loop.post(lambda: host.scheduler.set_allowances(tenants=tenants, keys=keys))
 
     listens_on_loopback = host.parts.settings.is_loopback
-    return Tenants(host.catalog.store, gate, host.clock, listens_on_loopback=listens_on_loopback, limit=limit)
+    tenants = Tenants(host.catalog.store, gate, host.clock, listens_on_loopback=listens_on_loopback, limit=limit)
+    tenants.on_delete = host.publisher.event_log.forget
+    return tenants

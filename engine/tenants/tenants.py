@@ -54,6 +54,8 @@ class Tenants:
         self._gate = gate
         self._store = store
         self._on_limits = limit
+        self.on_delete: Callable[[TenantId], None] = lambda _tenant: None
+        """Hears of a tenant that is gone."""
         self.directory = Directory(store)
         self.sessions = Sessions(clock.now_s)
         self.users = Users(self.directory, self.sessions)
@@ -108,7 +110,10 @@ class Tenants:
         return self._change(tenant, "tenant.resume", caller, lambda before: replace(before, suspended_unix=None), why)
 
     def delete(self, tenant: str, *, why: str = "", caller: Caller = SYSTEM) -> None:
-        """Forget it; its revoked keys go with it. Raises Conflict while it owns anything else."""
+        """Forget it with its revoked keys and limits; retired versions, archives, usage and audit log stay, and its id is not given again.
+
+        Raises Conflict, saying what is in the way, while it has anything else.
+        """
         caller.need("admin", everywhere=True)
         record = self.directory.tenant(tenant, caller)
         if record.id in BUILT_IN:
@@ -116,11 +121,12 @@ class Tenants:
             raise Conflict(message, code="built_in", param="tenant")
 
         def work(session: Session) -> None:
-            what = tenants.owns(session, record.id)
-            if what is not None:
-                message = f"The tenant {tenant!r} still owns {what}; remove these first."
-                raise Conflict(message, code="tenant_owns", param="tenant", found=what)
-            tenants.delete(session, record.id)
+            stands = tenants.stands(session, record.id)
+            if stands:
+                what = ", ".join(f"{name} ({number})" for name, number in stands.items())
+                message = f"The tenant {tenant!r} still has {what}. Retire its versions, revoke its keys, remove the rest; then delete it."
+                raise Conflict(message, code="tenant_owns", param="tenant", expected="only what is retired or revoked", found=what)
+            tenants.delete(session, record.id, at_unix=time.time())
             allowances.drop(session, "tenant", record.id)
             audit.append(session, caller, "tenant.delete", _subject(record), before=_facts(record), why=why)
 
@@ -129,6 +135,7 @@ class Tenants:
             self.keys.forget_of(record.id)
             self.directory.tenant_limits.pop(record.id, None)
             self._limit()
+            self.on_delete(record.id)
 
         self._store.write(work, then=then)
 

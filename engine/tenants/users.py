@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from engine.accounts import UserRecord
 from engine.audit_record import Subject
 from engine.caller import SYSTEM, Caller, Role
-from engine.errors import Conflict
+from engine.errors import Conflict, InvalidRequest
 from engine.gateway.passwords import check_password, check_user_name, hash_password
 from engine.registry import audit, users
 from engine.tenants.directory import is_chief, is_within
@@ -37,8 +37,13 @@ class Users:
         return [user for user in tuple(self._directory.users.values()) if is_within(user.tenant, caller)]
 
     def add(self, name: str, password: str, *, role: Role, tenant: TenantId | None = None, caller: Caller = SYSTEM) -> UserRecord:
-        """A new account. Raises InvalidRequest, NotFound for the tenant, or Conflict."""
+        """A new account. Raises InvalidRequest, NotFound for the tenant, or Conflict.
+
+        An admin of one tenant names people within it, ``ana@acme``, which is added where it is missing: else a name that is taken
+        would tell that another tenant has somebody of that name.
+        """
         self._need(caller, tenant)
+        name = self._qualified(name, tenant, caller)
         user = UserRecord(name=check_user_name(name), role=role, tenant=tenant, created_unix=time.time())
         password_hash = hash_password(check_password(password))
         if name in self._directory.users:
@@ -121,6 +126,16 @@ class Users:
         after = self._directory.store.write(work, then=self._directory.put_user)
         self._sessions.end_all_of(name)
         return after
+
+    def _qualified(self, name: str, tenant: TenantId | None, caller: Caller) -> str:
+        """Names that end in ``@`` and a tenant are for its people."""
+        home = name.rpartition("@")[2] if "@" in name else None
+        if caller.tenant is not None:
+            return name if home == caller.tenant else f"{name}@{caller.tenant}"
+        if home in self._directory.tenants and home != tenant:
+            message = f"Names that end in '@{home}' are for people of the tenant {home!r}."
+            raise InvalidRequest(message, code="name_of_a_tenant", param="name", found=name[:80])
+        return name
 
     def _need(self, caller: Caller, tenant: TenantId | None) -> None:
         if tenant is None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NO_WAY_BACK = {
     "tenant.create": "delete the tenant instead",
-    "tenant.delete": "its limits and keys are forgotten; add it again",
+    "tenant.delete": "its limits and keys are forgotten, and its id is not given again; add another tenant",
     "tenant.suspend": "resume the tenant instead",
     "tenant.resume": "suspend the tenant instead",
     "key.create": "revoke the key instead",

@@ -9,7 +9,7 @@ from engine.adapters.image import AdapterImage
 from engine.caller import SYSTEM
 from engine.errors import AdapterRefused, Conflict
 from engine.full_disk import unwritable
-from engine.registry import aliases, audit, reports, versions
+from engine.registry import aliases, audit, reports, tenants, versions
 from engine.registry.alias_words import alias_facts, alias_subject
 from engine.versions.archived import archive_of, keep, parts_of
 from engine.versions.canaries import without_canary
@@ -178,6 +178,8 @@ class Retirement:
         undo_of: int | None = None,
     ) -> None:
         def work(session: Session) -> None:
+            if state == "ready":
+                tenants.ensure(session, record.tenant, by=caller.name)
             versions.set_state(session, [record.key], state, note=why)
             after: dict[str, Any] = {"state": state}
             if archive is not None:

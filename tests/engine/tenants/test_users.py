@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import Conflict, LoradeckError, Unauthorized
+from engine.errors import Conflict, InvalidRequest, LoradeckError, Unauthorized
 from engine.gateway.gate import Gate
 from engine.ids import TenantId
 from engine.settings import Settings
@@ -42,6 +42,24 @@ WAYS: dict[str, Callable[[Tenants, str], object]] = {
     "demote": lambda tenants, name: tenants.users.set_role(name, role="operator"),
     "confine": lambda tenants, name: tenants.users.set_role(name, role="admin", tenant=ACME),
 }
+
+
+def test_a_taken_name_tells_nothing_of_others(tenants: Tenants) -> None:
+    """An admin of one tenant may use any name, whoever has it elsewhere: it is one within the tenant, and taken only there."""
+    tenants.create(TenantId("zorn"))
+    tenants.users.add("zoe", PASSWORD, role="viewer", tenant=TenantId("zorn"))
+    anna = tenants.directory.users["anna"].caller()
+    made = [tenants.users.add(name, PASSWORD, role="viewer", tenant=ACME, caller=anna).name for name in ("zoe", "nobody", "root", "z@zorn")]
+    assert made == ["zoe@acme", "nobody@acme", "root@acme", "z@zorn@acme"]
+    assert tenants.access.by_session(tenants.access.sign_in("zoe@acme", PASSWORD, "api"), "api").tenant == ACME
+    for name in ("zoe", "zoe@acme"):
+        with pytest.raises(Conflict) as refusal:
+            tenants.users.add(name, PASSWORD, role="viewer", tenant=ACME, caller=anna)
+        assert refusal.value.code == "user_exists"
+    with pytest.raises(InvalidRequest) as taken:
+        tenants.users.add("new@acme", PASSWORD, role="viewer", tenant=TenantId("zorn"))
+    assert taken.value.code == "name_of_a_tenant"
+    assert tenants.users.add("ana@example.com", PASSWORD, role="viewer").name == "ana@example.com"
 
 
 @pytest.mark.parametrize("way", WAYS)
