@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Final
 
@@ -51,6 +52,11 @@ def latency(seconds: float | None) -> tuple[str, str]:
 def latency_text(seconds: float | None) -> str:
     """``latency`` as one string."""
     return " ".join(latency(seconds)).strip()
+
+
+def unbroken(sentence: str) -> str:
+    """The same, where it may be broken anywhere but between a number and its unit."""
+    return re.sub(r"(\d) (?=(?:%|ms|s|min|m|h|d|MiB|GiB|MB|GB)(?!\w))", "\\1\u00a0", sentence)
 
 
 def percent(share: float | None, decimals: int = 1) -> str:

@@ -56,8 +56,8 @@ def verdict_card(live: Live) -> None:
     def update() -> None:
         now = verdict(live.feed.snapshot)
         mark.content = icon_svg(now.level, now.level)
-        say(sentence, now.sentence)
-        say(reason, now.reason)
+        say(sentence, fmt.unbroken(now.sentence))
+        say(reason, fmt.unbroken(now.reason))
         for level in ("warn", "crit"):
             card.classes(add=f"is-{level}" if now.level == level else "", remove="" if now.level == level else f"is-{level}")
         see.set_visibility(now.level == "warn" and bool(live.feed.snapshot.requests.waiting))

@@ -57,7 +57,7 @@ def memory_bar(live: Live, *, bracket: bool) -> Element:
     """The bar: flex weights in bytes, so that widths are shares. Returns its box."""
     with box("membar bracketed" if bracket else "membar").props('role=img aria-label="Device memory by owner"') as bar:
         groups = {name: box(f"group {name}") for name in GROUPS}
-        labels = {name: _group_label(groups[name]) if bracket else None for name in GROUPS}
+        captions = [*_caption(groups["fixed"], 1), *_caption(groups["arena"], 3)] if bracket else []
         parts: dict[str, tuple[Element, Text | None]] = {}
 
     def update() -> None:
@@ -72,17 +72,17 @@ def memory_bar(live: Live, *, bracket: bool) -> Element:
                 say(hint, hover_words(part, view))
         for name, group in groups.items():
             _weigh(group, sum(part.bytes for part in view.parts if part.group == name))
-        for label, words in ((labels["fixed"], "fixed"), (labels["arena"], _arena_words(live, view))):
-            if label is not None:
-                say(label, words)
+        for caption, words in zip(captions, ("fixed", *_arena_words(live, view)), strict=False):
+            say(caption, words)
 
     live.every(update)
     return bar
 
 
-def _group_label(group: Element) -> Text:
-    with group, box("span-label"):
-        return text("")
+def _caption(group: Element, num_pieces: int) -> list[Text]:
+    """Pieces of a caption: as many are seen as the group is wide enough for."""
+    with group, box("span-label"), box("pieces"):
+        return [text("") for _ in range(num_pieces)]
 
 
 def _part(group: Element, part: Part, *, hover: bool) -> tuple[Element, Text | None]:
@@ -110,10 +110,10 @@ def hover_words(part: Part, view: MemoryView) -> str:
     return f"{part.name} · {share} %\n{fmt.memory(part.bytes, 'MiB')} MiB\n{part.fact}"
 
 
-def _arena_words(live: Live, view: MemoryView) -> str:
+def _arena_words(live: Live, view: MemoryView) -> tuple[str, str, str]:
     memory = live.feed.snapshot.memory
-    pages = f"{memory.arena_pages:,} pages of {fmt.size(memory.page_bytes)}"
-    return f"arena {fmt.memory(view.arena_bytes, view.unit)} {view.unit} · {pages}, shared by adapters and KV"
+    pages = f"· {memory.arena_pages:,} pages of {fmt.size(memory.page_bytes)}"
+    return f"arena {fmt.memory(view.arena_bytes, view.unit)} {view.unit}", pages, "· shared by adapters and KV"
 
 
 def _pattern_key() -> None:

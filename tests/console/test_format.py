@@ -104,3 +104,9 @@ def test_words_agree_with_numbers() -> None:
         fmt.digest("e2b7905fa1"),
     ]
     assert words == ["1 adapter", "3 adapters", "8.03 B", "135 M", "e2b7905f"]
+
+
+def test_a_number_and_its_unit_stay_on_one_line() -> None:
+    """A no-break space between them, and plain ones between words and after numbers of things."""
+    said = fmt.unbroken("3 run; within 612 ms for 95 % of the last 1 min, 2.5 GiB, 6 h 00 m; 2 of them.")
+    assert said == "3 run; within 612\u00a0ms for 95\u00a0% of the last 1\u00a0min, 2.5\u00a0GiB, 6\u00a0h 00\u00a0m; 2 of them."

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 PHONE = {"width": 390, "height": 844}
+PIECES = """box => {
+  const outer = box.getBoundingClientRect(), inner = [...box.children].map(piece => piece.getBoundingClientRect());
+  const seen = inner.filter(piece => piece.top < outer.bottom && piece.left < outer.right);
+  return [seen.length, seen.filter(piece => piece.right <= outer.right + 0.5 && piece.bottom <= outer.bottom + 0.5).length];
+}"""
 WIDTHS = r"""() => Object.fromEntries([...document.querySelectorAll('.membar .part')].map(
   (el) => [el.className.match(/p-(\w+)/)[1], el.getBoundingClientRect().width]))"""
 
@@ -85,6 +90,15 @@ def test_the_memory_parts_are_drawn_to_scale(visit: Visit) -> None:
     widths = page.evaluate(WIDTHS)
     assert widths["base"] / widths["kv_reserved"] == pytest.approx(14.96 / 8, rel=0.05)
     assert "adds up" in page.locator(".entry.total").inner_text()
+
+
+@pytest.mark.parametrize(("width", "pieces"), [(600, 3), (290, 2), (150, 1)])
+def test_a_caption_without_room_is_shorter_and_not_cut(visit: Visit, width: int, pieces: int) -> None:
+    """Over an arena of so many pixels as many pieces of its caption are seen, each whole."""
+    page = visit("/")
+    page.locator(".memory .group.arena").evaluate(f"group => group.style.flex = '0 0 {width}px'")
+    inside, whole = page.locator(".group.arena .pieces").evaluate(PIECES)
+    assert (inside, whole) == (pieces, pieces)
 
 
 def test_a_leak_in_the_ledger_shows(visit: Visit, site: str) -> None:
