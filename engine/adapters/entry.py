@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from engine.adapters.eviction import Candidate, decayed, new_candidate
+from engine.adapters.eviction import decayed
 from engine.snapshot import LoadPhase
 
 if TYPE_CHECKING:
@@ -131,12 +131,6 @@ class AdapterEntry:
         """Count a use, for eviction."""
         self.frequency = decayed(self.frequency, now_s - self.frequency_s) + 1.0
         self.frequency_s = self.last_used_s = now_s
-
-    def candidate(self, now_s: float, *, in_host: bool) -> Candidate:
-        """As eviction sees it, on the device."""
-        frequency, reload_cost = decayed(self.frequency, now_s - self.frequency_s), 1.0 if in_host else 4.0
-        facts = (self.record.id, len(self.pages), frequency, reload_cost, self.last_used_s, self.users, self.unused, 0, False)
-        return new_candidate(Candidate, facts)
 
     def tier(self, *, in_host: bool) -> Tier:
         """Where a request that comes now finds its weights."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.adapters.eviction import Candidate, decayed, new_candidate
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from engine.adapters.entry import AdapterEntry
     from engine.ids import AdapterId
@@ -34,6 +36,15 @@ class IdleSet:
         """What it would give back; 0 when it is not idle."""
         entry = None if adapter is None else self._entries.get(adapter)
         return 0 if entry is None else len(entry.pages)
+
+    def candidates(self, now_s: float, in_host: Container[AdapterId]) -> list[Candidate]:
+        """All of them, as eviction sees them; a copy in host memory makes one cheap to bring back."""
+        found = []
+        for adapter, entry in self._entries.items():
+            frequency, reload_cost = decayed(entry.frequency, now_s - entry.frequency_s), 1.0 if adapter in in_host else 4.0
+            facts = (adapter, len(entry.pages), frequency, reload_cost, entry.last_used_s, entry.users, entry.unused, 0, False)
+            found.append(new_candidate(Candidate, facts))
+        return found
 
     def review(self, entry: AdapterEntry) -> None:
         """Something that holds it came or went, or it came to the device; its pages are as they were when it joined."""

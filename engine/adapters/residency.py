@@ -135,8 +135,7 @@ class AdapterResidency:
 
     def evictable(self) -> list[Candidate]:
         """Idle adapters on the device that no lease, no pin and no move of a name holds."""
-        now_s, in_host = self._clock.now_s(), self.host.adapters
-        return [entry.candidate(now_s, in_host=entry.record.id in in_host) for entry in self.idle]
+        return self.idle.candidates(self._clock.now_s(), self.host.adapters)
 
     @property
     def num_joined(self) -> int:

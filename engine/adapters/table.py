@@ -73,7 +73,10 @@ class AdapterTable:
     def install(self, image: ImageTable, pages: Sequence[int]) -> int:
         """Point a slot at ``pages`` (arena page of each image page) and return it; may not fail after ``can_install``."""
         slot = self._free.pop()
-        self._write(slot, self._placed(image.a_blocks, pages), self._placed(image.b_blocks, pages), image.ranks)
+        moved = [(page - image_page) * self._page_elems for image_page, page in enumerate(pages)]
+        by_page = np.array((*moved, 0), dtype=np.int64)  # those absent, at -1, are of page -1, and stay where they are
+        a, b = (blocks + by_page[blocks // self._page_elems] for blocks in (image.a_blocks, image.b_blocks))
+        self._write(slot, a, b, image.ranks)
         return slot
 
     def remove(self, slot: int) -> None:
@@ -85,10 +88,6 @@ class AdapterTable:
         """Every free slot is clear and listed once."""
         assert len(set(self._free)) == len(self._free)
         assert not self._ranks[self._free].any()
-
-    def _placed(self, blocks: NDArray[np.int64], pages: Sequence[int]) -> NDArray[np.int64]:
-        image_page, within = np.divmod(blocks, self._page_elems)
-        return np.array((*pages, -1), dtype=np.int64)[image_page] * self._page_elems + within  # -1 is the last of page -1, and stays so
 
     def _write(self, slot: int, a: NDArray[np.int64] | int, b: NDArray[np.int64] | int, ranks: NDArray[np.int32] | int) -> None:
         self._a[slot] = self._b[slot] = -1  # an adapter of small rank has fewer blocks than the table has room for

@@ -166,11 +166,14 @@ class World:
             self.clock.seconds += step_s(plan)
             self.settle(plan)
 
-    def bring(self) -> None:
-        """Let loads that are done arrive, and those that wait for pages try again."""
-        for done in self.loader.ended():
+    def bring(self) -> float:
+        """Let loads that are done arrive, and those that wait for pages try again. Real seconds that it took."""
+        ended = self.loader.ended()
+        began_s = time.perf_counter()
+        for done in ended:
             self.residency.loads.on_copied(done)
         self.residency.loads.tick(self.clock.seconds)
+        return time.perf_counter() - began_s
 
     def settle(self, plan: StepPlan) -> float:
         """One token a sampling row; a sequence ends with its last. Real seconds that the scheduler took."""

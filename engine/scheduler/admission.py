@@ -97,7 +97,7 @@ class Admission:
         if adapter is None or self._gate.state(adapter) != "device" or self._running.num_adapters >= self._limits.max_adapters:
             return None
         lanes = self._waiting.by_adapter.get(adapter, {})
-        return min(lanes.values(), key=lambda lane: (self._shares.standing(lane.head.tenant), rank(lane.head)), default=None)
+        return min(lanes.values(), key=lambda lane: (self._shares.standing(lane.tenant), rank(lane.head)), default=None)
 
     def _could_run(self, draft: StepDraft) -> dict[Group, list[tuple[Rank, Lane]]]:
         """Lanes that had no turn and whose adapter is there, by group."""
@@ -153,18 +153,18 @@ class Admission:
         has_place = entered or len(running) < self._limits.max_adapters
         if not has_place and draft.lookahead <= 0:
             return draft.reason("places", lane)  # far behind: its load and its claim to a place wait for its turn
-        if self._drain.forbids(adapter):
+        if self._drain.waiter is not None and self._drain.forbids(adapter):
             return "draining"
         resident = adapter in self._gate.resident and self._gate.state(adapter) == "device"
         if entered:
-            return None if resident else self._gate.want(adapter, now_s, tenant=lane.head.tenant)
+            return None if resident else self._gate.want(adapter, now_s, tenant=lane.tenant)
         draft.lookahead -= 1
         if draft.lookahead_pages >= 0 and adapter not in self._load_for:
             draft.lookahead_pages -= self._gate.pages(adapter)
         reason = None if resident else self._load(lane, adapter, draft, now_s)
         if has_place:
             return reason
-        self._drain.note_blocked(adapter, now_s, tenant=lane.head.tenant)
+        self._drain.note_blocked(adapter, now_s, tenant=lane.tenant)
         return draft.reason("places", lane)
 
     def _load(self, lane: Lane, adapter: AdapterId, draft: StepDraft, now_s: float) -> WaitReason:
@@ -174,11 +174,11 @@ class Admission:
         reason: WaitReason = "adapter_pages"
         if draft.lookahead_pages >= 0 or adapter in self._load_for:
             begins = self._gate.state(adapter) != "loading"
-            reason = self._gate.want(adapter, now_s, tenant=lane.head.tenant)
+            reason = self._gate.want(adapter, now_s, tenant=lane.tenant)
             if begins and reason != "draining":
-                self._load_for[adapter] = (lane.head.tenant, self._gate.pages(adapter))
+                self._load_for[adapter] = (lane.tenant, self._gate.pages(adapter))
         if reason == "adapter_pages":
-            self._drain.note_blocked(adapter, now_s, tenant=lane.head.tenant)
+            self._drain.note_blocked(adapter, now_s, tenant=lane.tenant)
         return reason
 
     def _has_pages_for(self, sequence: Sequence, draft: StepDraft) -> bool:
@@ -215,9 +215,8 @@ class Admission:
         self._waiting.remove(sequence, now_s)
         self._note_stall(sequence, draft, now_s)
         self._running.add(sequence)
-        draft.seats_left -= 1
         self._allowances.enter(sequence)
-        draft.add(sequence)
+        draft.enter(sequence)
 
     def _note_stall(self, sequence: Sequence, draft: StepDraft, now_s: float) -> None:
         """It enters: say for whom it had to wait, if it was for what somebody's requests had taken."""

@@ -51,6 +51,8 @@ class StepDraft:
     tokens_left: int
     prefill_chunk: int
     seats_left: int = 0
+    is_full: bool = True
+    """Whether no seat or no token is left."""
     rows: list[PlannedRow] = field(default_factory=list)
     num_decode: int = 0
     preempted: list[Preemption] = field(default_factory=list)
@@ -72,10 +74,10 @@ class StepDraft:
     lookahead_pages: int = 0
     """Pages that they may still come to; below 0, no further load is begun."""
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no seat or no token is left."""
-        return self.seats_left <= 0 or self.tokens_left <= 0
+    def offer_seats(self, num_seats: int) -> None:
+        """So many sequences more may enter."""
+        self.seats_left = num_seats
+        self.is_full = num_seats <= 0 or not self.tokens_left
 
     def add_decodes(self, sequences: list[Sequence]) -> None:
         """Plan the next token of sequences whose prompt is complete; needs as many ``tokens_left``."""
@@ -94,6 +96,11 @@ class StepDraft:
         self.rows.append(PlannedRow(sequence, "decode" if decodes else "prefill", start, num_tokens, samples))
         self.tokens_left -= num_tokens
         self.num_decode += decodes
+
+    def enter(self, sequence: Sequence) -> None:
+        """``add`` one that has taken a seat."""
+        self.add(sequence)
+        self.offer_seats(self.seats_left - 1)
 
     def reason(self, scarce: Scarce, lane: Lane) -> WaitReason:
         """Why a lane waits for what is scarce: for that, or for those who get it first."""

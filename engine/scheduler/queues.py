@@ -29,8 +29,8 @@ class Lane:
 
     def __init__(self, key: LaneKey, *, group: Group) -> None:
         self.key = key
-        self.adapter = key[1]
-        """What they all wait to run with."""
+        self.tenant, self.adapter, _ = key
+        """Whose they are, and what they all wait to run with."""
         self.group = group
         self.sequences: list[Sequence] = []
         self.reason: WaitReason | None = None
@@ -61,7 +61,8 @@ class Lane:
             charge(sequence, now_s)
             sequence.wait_reason = reason
         self.reason = reason
-        self.untold.clear()
+        if self.untold:
+            self.untold.clear()
         return changed
 
 

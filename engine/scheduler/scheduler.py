@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from engine.memory.pages import kv_owner
@@ -94,7 +95,7 @@ class Scheduler:
         )
         self.drain.review(now_s)
         self._continuation.extend(draft)
-        draft.seats_left = self._limits.max_running - len(self.running)
+        draft.offer_seats(self._limits.max_running - len(self.running))
         draft.lookahead_pages -= self.running.adapter_pages
         self._admission.admit(draft, now_s)
         for sequence in draft.stranded:
@@ -107,7 +108,7 @@ class Scheduler:
         """Take in one decision for each row of the plan: who has ended. Rows whose sequence was cancelled meanwhile are skipped."""
         self._now_s = now_s
         ended = []
-        work: dict[TenantId, float] = {}
+        work: defaultdict[TenantId, float] = defaultdict(float)
         for planned, (row, token_id, finish_reason) in zip(plan.rows, decisions, strict=True):
             assert row is planned, "decisions do not follow the plan"
             sequence, phase, start, num_tokens, _ = row
@@ -118,8 +119,7 @@ class Scheduler:
             if token_id is not None:
                 share += OUTPUT_TOKEN
                 sequence.token_ids.append(token_id)
-            tenant = sequence.request.tenant
-            work[tenant] = work.get(tenant, 0.0) + share
+            work[sequence.request.tenant] += share
             if phase == "prefill":
                 if token_id is not None and sequence.first_token_s is None:
                     sequence.first_token_s = now_s
