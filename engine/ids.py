@@ -10,6 +10,8 @@ AdapterId = NewType("AdapterId", str)
 
 RequestId = NewType("RequestId", str)
 TenantId = NewType("TenantId", str)
+TOLD_APART = "~"
+"""Stands before what tells a request from another under way with the id that its client chose; in no client's own id."""
 
 Tier = Literal["device", "host", "disk", "remote"]
 """Where an adapter's weights are, nearest first."""
@@ -37,6 +39,11 @@ SHARED_TENANT = TenantId("shared")
 """Owns what all tenants may call."""
 
 ID_DIGITS = 32
+
+
+def given_id(request: RequestId) -> RequestId:
+    """As its client chose it, whoever else has chosen the same."""
+    return RequestId(request.partition(TOLD_APART)[0])
 
 
 def owned_id(unowned: str, owner: TenantId) -> AdapterId:

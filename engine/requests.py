@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import LoradeckError, ModelNotFound, Overloaded
 from engine.events import RequestFailed, RequestPreempted
-from engine.ids import RequestId
+from engine.ids import TOLD_APART, RequestId, given_id
 from engine.live import LiveRequest
 from engine.output import ChoiceOutput
 from engine.registry.usage import note
@@ -164,7 +164,7 @@ class Requests:
         """Two requests under way never have one id: clients choose theirs, and none may learn or block another's."""
         while stream.request.id in self._ids:
             self._next_key += 1
-            stream.request = replace(stream.request, id=RequestId(f"{stream.request.id}.{self._next_key}"))
+            stream.request = replace(stream.request, id=RequestId(f"{given_id(stream.request.id)}{TOLD_APART}{self._next_key}"))
 
     def _entry(self, stream: TokenStream) -> AdapterEntry | None:
         """What is to serve it: the stable version where the canary went away meanwhile."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.errors import Conflict
-from engine.events import AdapterLoaded, Event, EventPage
+from engine.events import AdapterLoaded, Event, EventPage, RequestFailed, RequestPreempted
 from engine.fairness_view import OTHERS, DisplacementRow
-from engine.ids import SHARED_TENANT
+from engine.ids import SHARED_TENANT, given_id
 from engine.snapshot import MemorySnapshot, RatesSnapshot, RequestsSnapshot, TotalsSnapshot
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def narrow_snapshot(snapshot: EngineSnapshot, tenant: TenantId | None, *, event:
         memory=MemorySnapshot(),
         adapters=narrow_rows(snapshot.adapters, tenant),
         requests=RequestsSnapshot(
-            running=tuple(row for row in requests.running if row.tenant == tenant),
-            waiting=tuple(row for row in requests.waiting if row.tenant == tenant),
+            running=tuple(replace(row, id=given_id(row.id)) for row in requests.running if row.tenant == tenant),
+            waiting=tuple(replace(row, id=given_id(row.id)) for row in requests.waiting if row.tenant == tenant),
         ),
         tenants=tuple(row for row in snapshot.tenants if row.tenant == tenant),
         rates=RatesSnapshot(),
@@ -102,12 +102,15 @@ def told_to(tenant: TenantId | None) -> Iterator[None]:
 
 
 def _quiet_event(event: Event) -> Event:
-    return replace(event, load=_quiet_load(event.load)) if isinstance(event, AdapterLoaded) else event
+    if isinstance(event, AdapterLoaded):
+        return replace(event, load=_quiet_load(event.load))
+    return replace(event, request=given_id(event.request)) if isinstance(event, RequestFailed | RequestPreempted) else event
 
 
 def _quiet_load(load: LoadRecord) -> LoadRecord:
     phases = tuple(replace(phase, note="") if phase.name == "allocate" else phase for phase in load.phases)
-    return replace(load, phases=phases, evicted=(), others_delay_s=0.0, others_steps=0)
+    waiters = tuple(map(given_id, load.waiters))
+    return replace(load, phases=phases, waiters=waiters, evicted=(), others_delay_s=0.0, others_steps=0)
 
 
 def _quiet(row: AdapterRow) -> AdapterRow:

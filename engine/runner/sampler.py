@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from engine.ids import given_id
 from engine.plan import SampledToken
 from engine.request import TokenLogprob
 
@@ -97,7 +98,7 @@ def _mass(row: Tensor, params: SamplingParams, values: Tensor, kept_mass: float)
 def _uniform(sequence: Sequence) -> float:
     """The number in [0, 1) of a seed, a choice and a position: the same after a preemption and in any batch."""
     seed = sequence.request.sampling.seed
-    source = f"{seed}" if seed is not None else f"{sequence.request.id}"
+    source = f"{seed}" if seed is not None else f"{given_id(sequence.request.id)}"
     return random.Random(f"{source}:{sequence.index}:{sequence.num_tokens}").random()  # noqa: S311 - sampling, not secrets
 
 

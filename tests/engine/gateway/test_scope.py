@@ -42,7 +42,7 @@ def busy() -> EngineSnapshot:
     """An engine on which two tenants are at work."""
     running = tuple(
         RunningRow(
-            id=RequestId(f"r-{tenant}"),
+            id=RequestId(f"r-{tenant}~7"),
             tenant=tenant,
             model="m",
             adapter=None,
@@ -54,7 +54,7 @@ def busy() -> EngineSnapshot:
         for tenant in (ACME, RIVAL)
     )
     waiting = tuple(
-        WaitingRow(id=RequestId(f"w-{tenant}"), tenant=tenant, model="m", adapter=None, reason="batch_full", waited_s=1.0)
+        WaitingRow(id=RequestId(f"w-{tenant}~8"), tenant=tenant, model="m", adapter=None, reason="batch_full", waited_s=1.0)
         for tenant in (ACME, RIVAL)
     )
     return EngineSnapshot(
@@ -101,7 +101,7 @@ def log() -> EventLog:
 
 def failed(tenant: TenantId) -> Event:
     """A request of a tenant has failed."""
-    return RequestFailed(at_unix=1.0, request=RequestId("r"), tenant=tenant, code="c", message="m")
+    return RequestFailed(at_unix=1.0, request=RequestId("r~9"), tenant=tenant, code="c", message="m")
 
 
 def evicted(tenant: TenantId) -> Event:
@@ -120,6 +120,7 @@ def test_events_count_for_each_who_is_told(log: EventLog) -> None:
     assert [(number, type(event)) for number, event in page.events] == [(1, EngineStateChanged), *((n, AdapterEvicted) for n in (2, 3, 4))]
     assert (page.newest, page.lost) == (4, 0)
     assert told(log, None).newest == 24
+    assert {event.request for _, event in told(log, RIVAL).events[1:]} == {"r"}  # type: ignore[attr-defined]
     assert [number for number, _ in told(log, ACME, after=2, limit=1).events] == [3]
     assert told(log, ACME, after=4).events == ()
     log.append(evicted(ACME))

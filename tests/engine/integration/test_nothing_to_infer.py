@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from engine.gateway.scope import narrow_snapshot
 from engine.ids import SHARED_TENANT, TenantId
 from tests import tiny
 from tests.api.test_routes import ROUTES
@@ -236,3 +237,24 @@ async def test_a_refusal_tells_a_tenant_no_sum(engine: Make, who: str) -> None:
             assert ("arithmetic" in error, error["expected"], error["found"]) == (False, None, None)
         else:
             assert {"Arena", "Pinned after", "Needed"} <= {line["label"] for line in error["arithmetic"]}
+
+
+async def test_an_id_that_another_has_chosen_changes_nothing(engine: Make) -> None:
+    """While another's request runs under it: the same draws, the same answer, and in acme's windows the id as it gave it."""
+    async with opened(engine()) as doors:
+        world = World(doors)
+
+        async def drawn() -> str:
+            body = {"model": "tiny", "prompt": "hi", "max_tokens": 12, "temperature": 1.0, "ignore_eos": True}
+            headers = {"authorization": f"Bearer {world.acme}", "x-request-id": "job-1"}
+            answer = (await doors.client.post("/v1/completions", json=body, headers=headers)).json()
+            return json.dumps({name: value for name, value in answer.items() if name != "created"})
+
+        before = await drawn()
+        theirs = doors.served.submit(None, tenant="zorn", request_id="job-1", max_tokens=200)
+        await until(lambda: bool(doors.served.host.scheduler.running))
+        doors.served.snapshots.clear()
+        assert await drawn() == before
+        seen = [narrow_snapshot(snapshot, TenantId("acme"), event=0).requests for snapshot in doors.served.snapshots]
+        assert {str(row.id) for requests in seen for row in (*requests.running, *requests.waiting)} <= {"job-1"}
+        theirs.cancel()
