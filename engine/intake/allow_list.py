@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 class AllowList:
     """Settled at the start. Safe to use from any thread."""
 
-    def __init__(self, allowed: Iterable[str]) -> None:
+    def __init__(self, allowed: Iterable[str], *, never: Iterable[Path] = ()) -> None:
+        """``never`` are folders inside the allowed ones that nothing comes from."""
         texts = tuple(allowed)
-        folders = [path for text in texts if (path := local_path(text)) is not None]
-        self._roots = tuple(dict.fromkeys(root for path in folders for root in (Path(os.path.normpath(path.absolute())), _real(path))))
+        self._roots = _spellings(path for text in texts if (path := local_path(text)) is not None)
+        self._never = _spellings(never)
         self._places = tuple(place for text in texts if (place := read_place(text)) is not None)
 
     def admit(self, source: str) -> Path | Place:
@@ -44,7 +45,11 @@ class AllowList:
         )
 
     def _holds(self, path: Path) -> bool:
-        return any(path.is_relative_to(root) for root in self._roots)
+        return any(path.is_relative_to(root) for root in self._roots) and not self.is_never(path)
+
+    def is_never(self, path: Path) -> bool:
+        """Whether nothing comes from there, though it lies in an allowed folder."""
+        return any(path.is_relative_to(root) for root in self._never)
 
 
 def local_path(text: str) -> Path | None:
@@ -56,6 +61,11 @@ def local_path(text: str) -> Path | None:
     parts = urlsplit(text)
     path = unquote(parts.path)
     return Path(path) if parts.scheme == "file" and parts.netloc in {"", "localhost"} and path and "\0" not in path else None
+
+
+def _spellings(folders: Iterable[Path]) -> tuple[Path, ...]:
+    """Each as it is written and with its links followed."""
+    return tuple(dict.fromkeys(path for each in folders for path in (Path(os.path.normpath(each.absolute())), _real(each))))
 
 
 def _real(path: Path) -> Path:

@@ -40,11 +40,11 @@ class Found:
 
 
 class Sources:
-    """All that comes in passes here. Safe to use from any thread."""
+    """All that comes in passes here. What others send or fetch, and lies in staging meanwhile, is nobody's source. Any thread."""
 
     def __init__(self, settings: Settings) -> None:
-        self._allowed = AllowList(settings.allowed_sources)
         self.staging = Staging(settings.data / "staging", max_weights_bytes=settings.max_adapter)
+        self._allowed = AllowList(settings.allowed_sources, never=[self.staging.folder])
         self._stores: dict[Scheme, Store] = {}
         self._lock = threading.Lock()
 
@@ -76,7 +76,7 @@ class Sources:
     def scan(self, prefix: str) -> Iterator[Found]:
         """The adapters in and below a folder, four levels deep, in order of name. Raises SourceNotAllowed or AdapterRefused."""
         place = self._allowed.admit(prefix)
-        found = _scan_disk(place, prefix) if isinstance(place, Path) else self._scan_store(self._store(place.scheme), place)
+        found = self._scan_disk(place, prefix) if isinstance(place, Path) else self._scan_store(self._store(place.scheme), place)
         for count, adapter in enumerate(found):
             if count == MAX_ADAPTERS:
                 message = f"There are more than {MAX_ADAPTERS} adapters below {prefix[:80]!r}; scan parts of it."
@@ -101,6 +101,18 @@ class Sources:
         with self._lock:
             return self._stores.get(scheme) or self._stores.setdefault(scheme, open_store(scheme))
 
+    def _scan_disk(self, root: Path, prefix: str) -> Iterator[Found]:
+        """Links are not followed: what they lead to has a path of its own."""
+        if not root.is_dir():
+            raise refusal("source_unreadable", "The prefix is no folder that can be read.", param="source", found=prefix[:80])
+        for folder, inner, files in os.walk(root):
+            path = Path(folder).relative_to(root)
+            inner[:] = sorted(name for name in inner if not self._allowed.is_never(Path(folder) / name))
+            if CONFIG in files:
+                yield Found(name="" if path == Path() else path.as_posix(), source=folder)
+            if CONFIG in files or len(path.parts) >= MAX_SCAN_DEPTH:
+                inner.clear()
+
     def _scan_store(self, store: Store, place: Place, *, path: tuple[str, ...] = ()) -> Iterator[Found]:
         entries = store.entries(place, most=MAX_LISTED)
         if len(entries) > MAX_LISTED:
@@ -121,19 +133,6 @@ def _only_adapter(archive: Path) -> str:
         message = f"The archive holds {len(folders)} adapters; import it as a whole, or name one of them."
         raise refusal("archive_invalid", message, param="source", expected=1, found=len(folders))
     return folders[0]
-
-
-def _scan_disk(root: Path, prefix: str) -> Iterator[Found]:
-    """Links are not followed: what they lead to has a path of its own."""
-    if not root.is_dir():
-        raise refusal("source_unreadable", "The prefix is no folder that can be read.", param="source", found=prefix[:80])
-    for folder, inner, files in os.walk(root):
-        path = Path(folder).relative_to(root)
-        inner.sort()
-        if CONFIG in files:
-            yield Found(name="" if path == Path() else path.as_posix(), source=folder)
-        if CONFIG in files or len(path.parts) >= MAX_SCAN_DEPTH:
-            inner.clear()
 
 
 def _file_chunks(path: Path) -> Iterator[bytes]:

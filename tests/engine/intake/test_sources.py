@@ -205,3 +205,21 @@ def test_a_folder_is_scanned(make: Make, tmp_path: Path) -> None:
     assert [found.name for found in make().scan(str(data / "a"))] == [""]
     with pytest.raises(AdapterRefused):
         list(make().scan(str(data / "none")))
+
+
+def test_what_others_are_bringing_is_no_source(make: Make, tmp_path: Path) -> None:
+    """Staging lies in the data folder and can neither be scanned nor named, by a link or another spelling either, also while it is full."""
+    sources, data = make(), tmp_path / "data"
+    with sources.staging.room() as room:
+        for name, body in FILES.items():
+            (room / name).write_bytes(body)
+        (data / "sent.zip").symlink_to(sources.staging.folder / "sent.zip")
+        (data / "link").symlink_to(room)
+        assert list(sources.scan(str(data))) == []
+        spellings = (room, sources.staging.folder, data / "link", data / "sent.zip", data / "x" / ".." / "staging" / room.name)
+        for path in (*spellings, room / "a.csv"):
+            for look in (lambda path=path: taken(sources, str(path)), lambda path=path: list(sources.scan(str(path)))):  # type: ignore[misc]
+                with pytest.raises(SourceNotAllowed):
+                    look()
+        with pytest.raises(SourceNotAllowed):
+            sources.read_text(str(room / "a.csv"))
