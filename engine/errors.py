@@ -22,7 +22,7 @@ LoradeckError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from engine.allowance import Headroom
@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 
 OUTCOME_UNKNOWN = "registry_outcome_unknown"
 """Code of a RegistryUnavailable after which nobody knows yet whether the change was stored."""
+
+
+class Told(TypedDict, total=False):
+    """What an error may say beside its message."""
+
+    code: str | None
+    param: str | None
+    expected: object
+    found: object
 
 
 class LoradeckError(Exception):
@@ -43,21 +52,13 @@ class LoradeckError(Exception):
     kind = "internal_error"
     code = "internal_error"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str | None = None,
-        param: str | None = None,
-        expected: object = None,
-        found: object = None,
-    ) -> None:
+    def __init__(self, message: str, **told: Unpack[Told]) -> None:
         super().__init__(message)
         self.message = message
-        self.code = code or type(self).code
-        self.param = param
-        self.expected = expected
-        self.found = found
+        self.code = told.get("code") or type(self).code
+        self.param = told.get("param")
+        self.expected = told.get("expected")
+        self.found = told.get("found")
 
 
 class InvalidRequest(LoradeckError):
@@ -150,17 +151,8 @@ class Conflict(LoradeckError):
     kind = "conflict_error"
     code = "conflict"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str | None = None,
-        param: str | None = None,
-        expected: object = None,
-        found: object = None,
-        arithmetic: tuple[tuple[str, int], ...] = (),
-    ) -> None:
-        super().__init__(message, code=code, param=param, expected=expected, found=found)
+    def __init__(self, message: str, *, arithmetic: tuple[tuple[str, int], ...] = (), **told: Unpack[Told]) -> None:
+        super().__init__(message, **told)
         self.arithmetic = arithmetic
 
 
@@ -179,16 +171,8 @@ class Overloaded(LoradeckError):
     kind = "rate_limit_error"
     code = "rate_limit_exceeded"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        retry_after_s: float = 1.0,
-        code: str | None = None,
-        param: str | None = None,
-        scope: str | None = None,
-    ) -> None:
-        super().__init__(message, code=code, param=param)
+    def __init__(self, message: str, *, retry_after_s: float = 1.0, scope: str | None = None, **told: Unpack[Told]) -> None:
+        super().__init__(message, **told)
         self.retry_after_s = retry_after_s
         self.scope = scope
         """Whose limit it is: ``tenant acme``, ``key 3f…``; None is the engine's own."""

@@ -121,7 +121,7 @@ def test_filter_page_and_address(visit: Visit) -> None:
     page.keyboard.press("/")
     page.keyboard.type("tenant:meridian")
     page.get_by_text(re.compile(r"1–\d of \d$")).wait_for()
-    assert "q=tenant%3Ameridian" in page.url
+    page.wait_for_url("**q=tenant%3Ameridian**")
     assert all(name.startswith("meridian/") for name in page.locator(".body .c-alias").all_inner_texts())
     page.reload()
     page.wait_for_selector(".body .row")
@@ -136,6 +136,9 @@ def test_filter_page_and_address(visit: Visit) -> None:
     twin.get_by_label("Filter adapters").fill("tenant:novacart")
     twin.wait_for_url("**q=tenant%3Anovacart**")
     assert page.get_by_label("Filter adapters").input_value() == "tenant:meridian"
+    page.get_by_role("button", name="Rank").click()  # of what this tab shows
+    page.wait_for_url(lambda url: "sort=-rank" not in url)
+    assert "q=tenant%3Ameridian" in page.url
     assert all(name.startswith("meridian/") for name in page.locator(".body .c-alias").all_inner_texts())
 
 

@@ -60,10 +60,13 @@ async def test_b20_an_adapter_that_can_never_fit_is_refused_with_the_numbers(eng
 
 
 async def test_b20_an_adapter_larger_than_the_host_cache_is_refused_with_the_numbers(engine: Make) -> None:
-    """A 422 at registration that names the setting; after a restart with less, a request says the same, and nobody's copy leaves for it."""
+    """A 422 at registration that names the setting, before anything is loaded.
+
+    After a restart with less a request says the same, and nobody's copy leaves for it.
+    """
     served = engine(host_cache=1)
     with pytest.raises(AdapterRefused) as caught:
-        await served.add("x", AdapterRecipe(seed=511))
+        await served.add("x", AdapterRecipe(seed=511), prove="first_load")
     assert (caught.value.code, caught.value.param, caught.value.expected) == ("too_large", "host_cache", 1)
     needed = caught.value.found
     host = served.host.residency.host
