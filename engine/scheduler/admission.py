@@ -182,12 +182,15 @@ class Admission:
         return reason
 
     def _has_pages_for(self, sequence: Sequence, draft: StepDraft) -> bool:
-        if self._resources.pages_for(sequence.num_tokens) > self._reclaimer.kv_ceiling:
+        num_pages = self._resources.pages_for(sequence.num_tokens)
+        if num_pages > self._reclaimer.kv_ceiling:
             draft.stranded.append(sequence)
             return False
+        needed = num_pages + -(-len(self._running) // RUNNING_PER_SPARE_PAGE)
+        if self._reclaimer.can_make_kv_room(needed, besides=sequence.adapter):
+            return True  # without any page that it could share: those that others read only make it easier
         shared = self._prefix.lookup(sequence)
-        needed = self._resources.pages_for(sequence.num_tokens) - len(shared) + -(-len(self._running) // RUNNING_PER_SPARE_PAGE)
-        fits = self._reclaimer.can_make_kv_room(needed, besides=sequence.adapter)
+        fits = self._reclaimer.can_make_kv_room(needed - len(shared), besides=sequence.adapter)
         self._prefix.release(shared)
         return fits
 
