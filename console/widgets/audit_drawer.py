@@ -89,7 +89,8 @@ def _facts(line: AuditRecord, view: AuditView) -> None:
         _fact("why", line.why or fmt.DASH)
         if line.request:
             _fact("request", line.request)
-        _fact("hash", line.hash)
+        if line.hash:
+            _fact("hash", line.hash)
 
 
 def _fact(label: str, value: str, more: object = None) -> None:

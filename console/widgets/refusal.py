@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from engine import Victim
 
-SUMS: Final = frozenset({"Free after", "Left"})
+SUMS: Final = frozenset({"Free after", "Yours after", "Left"})
 RESULTS: Final = SUMS | {"Needed"}
 HEADLINES: Final = {
     "pin": "Not pinned",
