@@ -6,11 +6,13 @@ import asyncio
 import ipaddress
 import logging
 import os
+import shlex
 import socket
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from tomllib import TOMLDecodeError
 
 import psutil
@@ -60,7 +62,7 @@ def open_port(settings: Settings) -> socket.socket:
         if not ipaddress.ip_address(address[0]).is_loopback and not has_admin(settings):
             raise CannotListen(
                 f"Loradeck does not listen on {where}: other machines could reach it, and there is no admin account to keep strangers out. "
-                "Make one with python -m engine.admin add NAME, or use --host 127.0.0.1."
+                f"Make one with {admin_command(settings)}, or use --host 127.0.0.1."
             )
         return socket.create_server(address, family=family)
     except OSError as error:
@@ -146,6 +148,16 @@ def ready_line(engine: Engine, port: socket.socket) -> str:
     num_adapters = sum(card.adapter is not None for card in engine.models())
     clear = "\r\033[K" if sys.stdout.isatty() else ""
     return f"{clear}Loradeck is ready at http://{address} (base {engine.base_name}, {num_adapters} adapters, {took_s:.1f} s)"
+
+
+def admin_command(settings: Settings) -> str:
+    """What makes an admin, typed here: with the Python that has what Loradeck needs, and for the same accounts."""
+    python, here, plain = Path(sys.executable), Path.cwd(), Settings()
+    words = [str(python.relative_to(here) if python.is_relative_to(here) else python), "-m", "engine.admin"]
+    for name in ("data", "database"):
+        if getattr(settings, name) != getattr(plain, name):
+            words += [f"--{name}", str(getattr(settings, name))]
+    return shlex.join([*words, "add", "NAME"])
 
 
 def refuse(*lines: str, code: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import warnings
 from pathlib import Path
 
@@ -38,7 +39,18 @@ def test_unreadable_environment(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 def test_only_this_machine(host: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Without an admin no address but loopback is taken, whatever its name looks like."""
     assert run.main(["--host", host]) == 2
-    assert host in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert host in error
+    assert f"Make one with {sys.executable} -m engine.admin add NAME" in error or host.endswith(".invalid")
+
+
+def test_a_python_of_this_folder_is_named_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the README has it, where the environment that ``make`` made is the one; other accounts than the usual ones are named too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv/bin/python"))
+    assert run.admin_command(run.Settings()) == ".venv/bin/python -m engine.admin add NAME"
+    settings = run.Settings(_cli_parse_args=["--data", "/my data"])
+    assert run.admin_command(settings) == ".venv/bin/python -m engine.admin --data '/my data' add NAME"
 
 
 def test_port_in_use(free_port: int, capsys: pytest.CaptureFixture[str]) -> None:
