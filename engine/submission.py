@@ -58,8 +58,13 @@ def check_request(request: Request, target: Target, host: ModelHost) -> None:
         raise excess.refusal()
     most = host.max_sequence_tokens - 1
     if num_prompt > most:
-        message = f"The prompt has {num_prompt} tokens; the longest that fits is {most}."
-        raise InvalidRequest(message, code="context_length_exceeded", param="prompt", expected=most, found=num_prompt)
+        raise _too_long(num_prompt, most, is_told=request.scope is None or most + 1 == host.parts.context_tokens)
     if not 1 <= request.sampling.n <= MAX_CHOICES:
         message = f"n is {request.sampling.n}; 1 to {MAX_CHOICES} choices can be asked for."
         raise InvalidRequest(message, param="n", expected=f"1 to {MAX_CHOICES}", found=request.sampling.n)
+
+
+def _too_long(num_prompt: int, most: int, *, is_told: bool) -> InvalidRequest:
+    """What the arena holds moves with everybody's pins and adapters: a tenant is told the base's own limit only."""
+    message = f"The prompt has {num_prompt} tokens; {f'the longest that fits is {most}' if is_told else 'that is more than fits now'}."
+    return InvalidRequest(message, code="context_length_exceeded", param="prompt", expected=most if is_told else None, found=num_prompt)

@@ -6,10 +6,11 @@ import asyncio
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from engine.errors import InvalidRequest
 from engine.gateway.scope import narrow_snapshot
 from engine.ids import SHARED_TENANT, TenantId
 from tests import tiny
@@ -258,3 +259,19 @@ async def test_an_id_that_another_has_chosen_changes_nothing(engine: Make) -> No
         seen = [narrow_snapshot(snapshot, TenantId("acme"), event=0).requests for snapshot in doors.served.snapshots]
         assert {str(row.id) for requests in seen for row in (*requests.running, *requests.waiting)} <= {"job-1"}
         theirs.cancel()
+
+
+@pytest.mark.parametrize(("pages", "reach", "is_told"), [(16, "own", False), (16, "all", True), (400, "own", True)])
+async def test_how_long_a_prompt_fits_tells_nothing_of_the_pool(
+    engine: Make, pages: int, reach: Literal["own", "all"], *, is_told: bool
+) -> None:
+    """The base's own limit is told to all; what the arena holds, which others' pins move, to those who see all tenants."""
+    served = engine(pages=pages)
+    prompt = tuple([40] * 256)
+    with pytest.raises(InvalidRequest) as refusal:
+        served.submit(None, prompt, tenant="acme", reach=reach)
+    most = served.host.max_sequence_tokens - 1
+    assert refusal.value.code == "context_length_exceeded"
+    assert (refusal.value.expected, re.findall(r"\d+", refusal.value.message)) == (
+        (most, ["256", str(most)]) if is_told else (None, ["256"])
+    )
