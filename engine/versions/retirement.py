@@ -62,9 +62,7 @@ class Retirement:
         undo_of: int | None = None,
     ) -> Departure:
         """No new requests from now on, and no name; those in flight end well. Raises Forbidden, AdapterNotFound or Conflict."""
-        caller.need("operator")
-        record = self._find.version(ref, caller.tenant or tenant)
-        _expect(record, "retire", ("ready",))
+        record = self._asked(ref, tenant, caller, "retire", ("ready",))
         named = self._named(record)
         if not preview:
             self._retire(record, named, why=why, caller=caller, undo_of=undo_of)
@@ -81,9 +79,7 @@ class Retirement:
         self, ref: str, *, tenant: TenantId | None = None, why: str = "", preview: bool = False, caller: Caller = SYSTEM
     ) -> Departure:
         """Move a retired version's image and record into the archive, each proven by its digest."""
-        caller.need("operator")
-        record = self._find.version(ref, caller.tenant or tenant)
-        _expect(record, "archive", ("retired",))
+        record = self._asked(ref, tenant, caller, "archive", ("retired",))
         leases, _ = self._host.call(lambda: self._host.lifecycle.drain(record.id))
         if leases and not self._is_ready_elsewhere(record):
             message = f"{leases} requests still use {title(record)}; archive it once they have ended."
@@ -113,9 +109,7 @@ class Retirement:
         undo_of: int | None = None,
     ) -> Departure:
         """A retired or archived version is ready again, its image proven; names are moved to it by hand."""
-        caller.need("operator")
-        record = self._find.version(ref, caller.tenant or tenant)
-        _expect(record, "restore", ("retired", "archived"))
+        record = self._asked(ref, tenant, caller, "restore", ("retired", "archived"))
         served = self._host.parts.spec.digest
         if record.base_digest != served:
             message = f"{title(record)} was registered for another base than the one served."
@@ -234,15 +228,18 @@ class Retirement:
     def _is_on_disk_for_another(self, record: VersionRecord) -> bool:
         return any(other.state != "archived" for other in self._others(record))
 
+    def _asked(self, ref: str, tenant: TenantId | None, caller: Caller, verb: str, states: tuple[VersionState, ...]) -> VersionRecord:
+        """What the caller may change, in a state for it. Raises Forbidden, AdapterNotFound or Conflict."""
+        caller.need("operator")
+        record = self._find.version(ref, caller.tenant or tenant)
+        if record.state not in states:
+            message = f"{title(record)} is {record.state}; only what is {' or '.join(states)} can be {verb}d."
+            raise Conflict(message, code=f"version_{record.state}", param="ref", expected=list(states), found=record.state)
+        return record
+
     def _now(self, record: VersionRecord) -> VersionRecord:
         return self._host.catalog.records[record.key]
 
 
 def _split(alias: AliasRecord) -> dict[str, Any]:
     return {"canary_version": alias.canary_version, "canary_share": alias.canary_share}
-
-
-def _expect(record: VersionRecord, verb: str, states: tuple[VersionState, ...]) -> None:
-    if record.state not in states:
-        message = f"{title(record)} is {record.state}; only what is {' or '.join(states)} can be {verb}d."
-        raise Conflict(message, code=f"version_{record.state}", param="ref", expected=list(states), found=record.state)
