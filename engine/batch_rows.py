@@ -57,6 +57,7 @@ def step_record(plan: StepPlan, started_s: float, duration_s: float) -> StepReco
                 phase=row.phase,
                 tokens=row.num_tokens,
                 adapter=row.sequence.adapter,
+                samples=row.samples,
             )
             for row in plan.rows
         ),

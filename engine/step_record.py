@@ -17,6 +17,8 @@ class StepRow:
     phase: Literal["prefill", "decode"]
     tokens: int
     adapter: AdapterId | None
+    samples: bool = True
+    """Whether it gave a token; a prompt in chunks does with its last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

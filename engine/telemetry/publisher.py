@@ -129,14 +129,13 @@ class Publisher:
         return self._windows.adapter(adapter, now_s)
 
     def _gaps_s(self, step: StepRecord) -> list[float]:
-        """Seconds since the previous token of each choice that decoded; prefill sets the first mark and never moves a later one."""
+        """Seconds since the previous token of each choice that gave another; the first token of each sets the mark."""
         ended_s = step.started_s + step.duration_s
         gaps_s = []
         for row in step.rows:
-            of_request = self._token_s.setdefault(row.request, {})
-            if row.phase == "decode":
-                gaps_s.append(ended_s - of_request.get(row.index, step.started_s))
+            if row.samples:
+                of_request = self._token_s.setdefault(row.request, {})
+                if row.index in of_request:
+                    gaps_s.append(ended_s - of_request[row.index])
                 of_request[row.index] = ended_s
-            else:
-                of_request.setdefault(row.index, ended_s)
         return gaps_s

@@ -155,6 +155,17 @@ def test_token_gaps_come_from_steps() -> None:
     assert [step.step for step in publisher.steps(after=2)] == [3, 4]
 
 
+def test_a_gap_begins_with_a_token() -> None:
+    """Chunks of a prompt that give none begin no gap; a token after a recompute ends the one that the recompute lies in."""
+    publisher = Publisher(HeldClock())
+    chunk = StepRow(request=RequestId("r1"), index=0, phase="prefill", tokens=8, adapter=None, samples=False)
+    last, decode = replace(chunk, samples=True), replace(chunk, phase="decode", tokens=1, samples=True)
+    for at_s, row in ((0.0, chunk), (10.0, last), (11.0, decode), (15.0, chunk), (16.0, last), (17.0, decode)):
+        publisher.record_step(_step(int(at_s), at_s, row), output_tokens=int(row.samples))
+    reading = publisher.cumulative.inter_token_s.read()
+    assert (reading.count, reading.total) == (3, 1.0 + 5.0 + 1.0)
+
+
 def test_marks_of_tokens_go_with_their_request() -> None:
     """What ended, in the step that is recorded or between two, is forgotten: a later request of the same id has gaps of its own."""
     publisher = Publisher(HeldClock())
