@@ -41,7 +41,7 @@ def test_only_this_machine(host: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert run.main(["--host", host]) == 2
     error = capsys.readouterr().err
     assert host in error
-    assert f"Make one with {sys.executable} -m engine.admin add NAME" in error or host.endswith(".invalid")
+    assert f"Make one with {run.admin_command(run.Settings())}, or" in error or host.endswith(".invalid")
 
 
 def test_a_python_of_this_folder_is_named_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

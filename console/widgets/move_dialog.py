@@ -52,7 +52,8 @@ class MoveForm:
         self._aliases = {alias.name: alias for alias in wish.aliases}
         self._alias = wish.aliases[0]
         self._share = FIRST_SHARE
-        self._fits = False
+        self._asked = 0
+        """How often it was asked what the change would cost: only the last answer is of what is chosen."""
         with box("dialog").props("role=dialog") as frame:
             frame.props["aria-label"] = TITLES[wish.verb]
             with box("dialog-head"):
@@ -87,13 +88,17 @@ class MoveForm:
 
     def _look(self) -> None:
         enable(self._button, enabled=False, why_not="Asking what it would cost")
-        background_tasks.create(self._ask(), context=self._preview)
+        self._asked += 1
+        background_tasks.create(self._ask(self._asked), context=self._preview)
 
-    async def _ask(self) -> None:
+    async def _ask(self, number: int) -> None:
         try:
             outcome = await self._change(preview=True)
         except LoradeckError as error:
-            self._refused(error)
+            if number == self._asked:
+                self._refused(error)
+            return
+        if number != self._asked:
             return
         words = {
             "move": f"Move {self._alias.name} to {self._version.number}",
@@ -137,6 +142,7 @@ class MoveForm:
         enable(self._button, enabled=False, why_not="Refused; the reason is above")
 
     async def _apply(self) -> None:
+        self._asked += 1
         enable(self._button, enabled=False, why_not="Under way")
         self._hint.text = "Bringing it near, then moving the name…"
         try:

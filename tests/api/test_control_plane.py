@@ -67,7 +67,7 @@ async def test_steps_after(http: httpx.AsyncClient) -> None:
     await http.post("/v1/completions", json={"model": "A", "prompt": "hi"})
     steps = (await http.get("/api/steps")).json()["steps"]
     assert steps
-    assert set(steps[0]["rows"][0]) == {"request", "index", "phase", "tokens", "adapter"}
+    assert set(steps[0]["rows"][0]) == {"request", "index", "phase", "tokens", "adapter", "samples"}
     assert (await http.get(f"/api/steps?after={steps[-1]['step']}")).json() == {"steps": []}
 
 

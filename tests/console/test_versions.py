@@ -48,6 +48,7 @@ def test_a_canary_is_promoted(visit: Visit) -> None:
     page = visit("/adapters?open=clinica/discharge-note&tab=versions")
     page.locator(".version").get_by_text("Canary…").first.click()
     page.locator(".dialog").get_by_role("radio", name="25 %").click()
+    page.locator(".dialog").get_by_text("Send 25 % of clinica/discharge-note").wait_for()
     page.locator(".dialog").get_by_role("button", name="Start canary").click()
     page.locator(".alias-card").get_by_text("25 %").wait_for()
     page.locator(".alias-card").get_by_text("Promote…").click()
