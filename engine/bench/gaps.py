@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import math
 import time
+from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 from typing import TYPE_CHECKING
 
 from engine.bench.rig import greedy_request
@@ -94,13 +96,30 @@ class SteadyStreams:
         self._alarms = [waiting for waiting in self._alarms if waiting[0] > self._num_tokens]
 
 
-def split(gaps: Iterable[Gap], windows: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """Seconds of the gaps that meet a window, and of those that meet none."""
-    inside: list[float] = []
-    outside: list[float] = []
+def split(gaps: Iterable[Gap], windows: Sequence[tuple[float, float]]) -> tuple[list[Gap], list[Gap]]:
+    """The gaps that meet a window, and those that meet none."""
+    inside: list[Gap] = []
+    outside: list[Gap] = []
     for gap in gaps:
-        (inside if any(map(gap.meets, windows)) else outside).append(gap.seconds)
+        (inside if any(map(gap.meets, windows)) else outside).append(gap)
     return inside, outside
+
+
+class StepsAround:
+    """How long a quiet step is at a moment: rows grow, and so do steps."""
+
+    def __init__(self, quiet: Iterable[Gap], *, near: int) -> None:
+        """Of the ``near`` quiet gaps that lie nearest."""
+        self._quiet = sorted(quiet, key=lambda gap: gap.since_s)
+        self._since_s = [gap.since_s for gap in self._quiet]
+        self._near = near
+
+    def steps(self, gap: Gap) -> float | None:
+        """A gap in steps of its time; None without quiet gaps."""
+        at = bisect_left(self._since_s, gap.since_s)
+        first = max(0, min(at - self._near // 2, len(self._quiet) - self._near))
+        around = [each.seconds for each in self._quiet[first : first + self._near]]
+        return gap.seconds / median(around) if around else None
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:

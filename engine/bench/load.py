@@ -6,11 +6,13 @@ import asyncio
 import dataclasses
 import os
 from collections import defaultdict
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from engine.bench.figures import Figure, ratio
-from engine.bench.gaps import SteadyStreams, percentile, split
+from engine.bench.figures import Figure
+from engine.bench.gaps import SteadyStreams, StepsAround, percentile, split
+from engine.bench.stops import stops_of_machine
 from engine.bench.timing import say, spread_of
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
+    from engine.bench.gaps import Gap
     from engine.bench.rig import Rig
     from engine.control import ControlOutcome
     from engine.engine import Engine
@@ -33,6 +36,15 @@ LARGEST = 3
 """Place in the heavy mix of an adapter of rank 64 on all seven modules."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What ran while loads did, and when the machine ran nobody."""
+
+    streams: SteadyStreams
+    stops: Sequence[Window]
+    rows: int
+
+
 def load(rig: Rig) -> list[Figure]:
     """Loads of the largest adapter of the heavy mix, alone and beside ``--rows`` streams of the base."""
     largest = rig.sources("heavy", LARGEST + 1)[LARGEST]
@@ -43,12 +55,13 @@ def load(rig: Rig) -> list[Figure]:
         say(f"loading alone, {rig.options.loads} times from each tier")
         alone = {tier: [mover.move(tier) for _ in range(rig.options.loads)] for tier in TIERS}
         say("loading beside streams")
-        windows, streams = asyncio.run(_beside(rig, engine, mover))
+        with stops_of_machine() as stops:
+            windows, streams = asyncio.run(_beside(rig, engine, mover))
     return [
         Figure(key="adapter_bytes", label="the adapter: rank 64 on all seven modules", value=mover.num_bytes, unit="B"),
         Figure(key="page_cache", label="page cache before a load from disk", value="dropped" if mover.drops_cache else "warm"),
         *(figure for tier, records in alone.items() for figure in _phase_figures(tier, records)),
-        *_gap_figures(windows, streams),
+        *_gap_figures(windows, Beside(streams=streams, stops=stops, rows=rig.options.rows)),
     ]
 
 
@@ -130,44 +143,48 @@ def _phase_figures(tier: From, records: Sequence[LoadRecord]) -> Iterator[Figure
         )  # fmt: skip
 
 
-def _gap_figures(windows: dict[str, list[Window]], streams: SteadyStreams) -> Iterator[Figure]:
-    """Gaps while nothing happened, then while something did: longest, p99, and by how many quiet steps longer.
+def _gap_figures(windows: dict[str, list[Window]], beside: Beside) -> Iterator[Figure]:
+    """Gaps while nothing happened, then while something did: longest, p99, and by how many quiet steps of that time longer.
 
-    Rows that end ask again, and a step that runs their prompts is several long: such gaps are told apart, whatever else went on.
+    Told apart, whatever else went on: rows that end ask again, and a step that runs their prompts is several long; and the machine
+    that this one runs on may stop it.
     """
-    joining = [gap for gap in streams.gaps if any(map(gap.meets, streams.joins))]
-    gaps = [gap for gap in streams.gaps if not any(map(gap.meets, streams.joins))]
+    stopped, rest = split(beside.streams.gaps, beside.stops)
+    joining, gaps = split(rest, beside.streams.joins)
     _, quiet = split(gaps, [window for some in windows.values() for window in some])
-    step_s = percentile(quiet, 0.5)
-    yield Figure(key="beside.step_ms", label="quiet: median gap, one step", value=_ms(step_s), unit="ms")
-    yield from _gaps_of("quiet", "quiet", quiet, step_s)
+    around = StepsAround(quiet, near=beside.rows * QUIET_STEPS)
+    yield Figure(
+        key="beside.step_ms", label="quiet: median gap, one step", value=_ms(percentile([gap.seconds for gap in quiet], 0.5)), unit="ms"
+    )
+    yield from _gaps_of("quiet", "quiet", quiet, around)
     for kind, label in (("host", "load from host"), ("disk", "load from disk"), ("evict", "eviction")):
         inside, _ = split(gaps, windows[kind])
-        yield from _gaps_of(kind, label, inside, step_s)
-        longest = [max(split(gaps, [window])[0], default=None) for window in windows[kind]]
-        known = [seconds for seconds in longest if seconds is not None]
-        typical = median(known) if known else None
+        yield from _gaps_of(kind, label, inside, around)
+        longest = [_longest(split(inside, [window])[0], around) for window in windows[kind]]
+        known = [steps for steps in longest if steps is not None]
         yield Figure(
             key=f"beside.{kind}.typical_change_steps", label=f"{label}: longest gap less one step, median of {len(known)}",
-            value=_change(typical, step_s), unit="steps",
+            value=median(known) - 1 if known else None, unit="steps",
         )  # fmt: skip
-    yield from _gaps_of("join", "rows that ask again", [gap.seconds for gap in joining], step_s)
+    yield from _gaps_of("join", "rows that ask again", joining, around)
+    yield from _gaps_of("stop", "the whole machine stopped", stopped, around)
 
 
-def _gaps_of(kind: str, label: str, gaps: Sequence[float], step_s: float | None) -> Iterator[Figure]:
-    longest, p99 = max(gaps, default=None), percentile(gaps, 0.99)
+def _gaps_of(kind: str, label: str, gaps: Sequence[Gap], around: StepsAround) -> Iterator[Figure]:
+    seconds = [gap.seconds for gap in gaps]
+    steps = [length for length in map(around.steps, gaps) if length is not None]
+    longest = _longest(gaps, around)
     yield Figure(key=f"beside.{kind}.gaps", label=f"{label}: gaps seen", value=len(gaps))
-    yield Figure(key=f"beside.{kind}.max_gap_ms", label=f"{label}: longest gap", value=_ms(longest), unit="ms")
-    yield Figure(key=f"beside.{kind}.p99_gap_ms", label=f"{label}: p99 gap", value=_ms(p99), unit="ms")
-    yield Figure(key=f"beside.{kind}.max_gap_steps", label=f"{label}: longest gap", value=ratio(longest, step_s), unit="steps")
-    yield Figure(key=f"beside.{kind}.p99_gap_steps", label=f"{label}: p99 gap", value=ratio(p99, step_s), unit="steps")
-    change = _change(longest, step_s)
+    yield Figure(key=f"beside.{kind}.max_gap_ms", label=f"{label}: longest gap", value=_ms(max(seconds, default=None)), unit="ms")
+    yield Figure(key=f"beside.{kind}.p99_gap_ms", label=f"{label}: p99 gap", value=_ms(percentile(seconds, 0.99)), unit="ms")
+    yield Figure(key=f"beside.{kind}.max_gap_steps", label=f"{label}: longest gap", value=longest, unit="steps")
+    yield Figure(key=f"beside.{kind}.p99_gap_steps", label=f"{label}: p99 gap", value=percentile(steps, 0.99), unit="steps")
+    change = None if longest is None else longest - 1
     yield Figure(key=f"beside.{kind}.change_steps", label=f"{label}: longest gap less one step", value=change, unit="steps")
 
 
-def _change(gap_s: float | None, step_s: float | None) -> float | None:
-    steps = ratio(gap_s, step_s)
-    return None if steps is None else steps - 1
+def _longest(gaps: Sequence[Gap], around: StepsAround) -> float | None:
+    return max((steps for steps in map(around.steps, gaps) if steps is not None), default=None)
 
 
 def _ms(seconds: float | None) -> float | None:

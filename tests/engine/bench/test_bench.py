@@ -7,17 +7,20 @@ import dataclasses
 import io
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from engine.bench.__main__ import main
 from engine.bench.equal_text import first_difference
 from engine.bench.figures import Figure, as_json, ratio, table
-from engine.bench.gaps import Gap, percentile, split
+from engine.bench.gaps import Gap, StepsAround, percentile, split
 from engine.bench.options import parse_options
+from engine.bench.stops import stops_of_machine
 from engine.bench.timing import Contender, Outcome, Traffic, interleave
 
 TRAFFIC = Traffic(seed=1, rows=2, prompt_tokens=5, new_tokens=8, vocab_size=320)
@@ -105,7 +108,7 @@ def test_load_has_phases_and_gaps(told: dict[str, Any]) -> None:
     assert "read_ms" not in alone["host"]
     for kind in ("quiet", "host", "disk", "evict"):
         assert beside[kind]["gaps"] > 0
-        assert beside[kind]["max_gap_steps"] == pytest.approx(beside[kind]["max_gap_ms"] / beside["step_ms"])
+        assert beside[kind]["change_steps"] == pytest.approx(beside[kind]["max_gap_steps"] - 1)
 
 
 def test_naive_tells_measured_from_computed(told: dict[str, Any]) -> None:
@@ -199,8 +202,33 @@ def test_traffic_is_the_same_for_a_seed() -> None:
 def test_gaps_are_split_by_windows() -> None:
     """A gap that shares a moment with a window is inside."""
     gaps = [Gap(since_s=float(start), until_s=start + 1.0) for start in range(4)]
-    assert split(gaps, [(1.5, 1.6)]) == ([1.0], [1.0, 1.0, 1.0])
-    assert split(gaps, []) == ([], [1.0] * 4)
+    assert split(gaps, [(1.5, 1.6)]) == ([gaps[1]], [gaps[0], *gaps[2:]])
+    assert split(gaps, []) == ([], gaps)
+
+
+def test_a_step_is_that_of_its_time() -> None:
+    """Where steps grow from 1 to 10 seconds, a gap twice as long as its neighbours is two steps, early and late."""
+    quiet = [Gap(since_s=100.0 * number, until_s=100.0 * number + number) for number in range(1, 11)]
+    around = StepsAround(quiet, near=3)
+    for number in range(2, 10):
+        assert around.steps(Gap(since_s=100.0 * number, until_s=102.0 * number)) == pytest.approx(2.0)
+    assert StepsAround([], near=3).steps(quiet[0]) is None
+
+
+def test_stops_of_the_machine_are_seen_from_outside() -> None:
+    """What holds the other process is a stop, in our clock; that this one is busy is none."""
+    with stops_of_machine() as stops:
+        (watcher,) = (child for child in psutil.Process().children() if "stops.py" in child.cmdline()[-1])
+        busy_s = (time.perf_counter(), time.perf_counter() + 0.3)
+        while time.perf_counter() < busy_s[1]:
+            pass
+        watcher.suspend()
+        held_s = time.perf_counter()
+        time.sleep(0.2)
+        freed_s = time.perf_counter()
+        watcher.resume()
+    assert any(since_s <= held_s + 0.01 and until_s >= freed_s for since_s, until_s in stops)
+    assert sum(until_s - since_s for since_s, until_s in stops if until_s < busy_s[1]) < 0.3
 
 
 def test_percentile_is_a_value_that_was_seen() -> None:
