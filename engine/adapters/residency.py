@@ -165,7 +165,8 @@ class AdapterResidency:
         else:
             self.roster.count(entry.record, -1)
         self.roster.count(record, 1)
-        entry.record = dataclasses.replace(record, fingerprint=entry.record.fingerprint or record.fingerprint)
+        fingerprint = entry.record.fingerprint or record.fingerprint
+        entry.record = record if fingerprint == record.fingerprint else dataclasses.replace(record, fingerprint=fingerprint)
         entry.retired = False
         if record.fingerprint and entry.probe == "unproven":
             entry.probe = "ok"
