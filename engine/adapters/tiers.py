@@ -199,9 +199,9 @@ class DiskTier:
         """
         for path in self.away.glob("*.image"):
             path.replace(self.folder / path.name)
-        waiting = self._rename(keep, before)
+        known = {*keep, *self._rename(keep, before)}
         for path in self.folder.glob("*.image*"):
-            if path.suffix != ".image" or path.stem not in {*keep, *waiting}:
+            if path.suffix != ".image" or path.stem not in known:
                 path.unlink()
         sweep_parts(self.folder)
 
@@ -221,7 +221,7 @@ class DiskTier:
                     continue
                 except OSError as error:
                     missing.append((name, error))
-            if name not in {*keep, *(name for name, _ in missing)}:
+            if name not in keep and name not in {each for each, _ in missing}:
                 self.path(name).unlink()  # makes room for the next
         if missing:
             needed_bytes = sum(self.path(name).stat().st_size for name, _ in missing)
